@@ -1,0 +1,66 @@
+"""See what asynchronous training does: which version each gradient came from.
+
+Public names are loaded when they are first used, so importing the package
+loads neither TensorFlow nor plotly.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AsyncTrainer": "engines.async_trainer",
+    "Constant": "rules.durations",
+    "Digits": "problems.digits",
+    "Exponential": "rules.durations",
+    "Lab": "view.lab",
+    "LiveView": "view.live",
+    "OpenGate": "engines.gates",
+    "Quadratic": "problems.quadratic",
+    "ScriptedGate": "engines.gates",
+    "Straggler": "rules.durations",
+    "TowerTrainer": "engines.tower_trainer",
+    "Trace": "trace",
+    "TraceError": "tracefile",
+    "WorkerError": "engines.trainer",
+    "configure_devices": "engines.devices",
+    "figures": "view.figures",
+    "geometric_staleness": "rules.laws",
+    "mean_staleness": "rules.laws",
+}
+
+__all__ = sorted(_HOMES)
+
+if TYPE_CHECKING:
+    from asyncsgd_edu.engines.async_trainer import AsyncTrainer as AsyncTrainer
+    from asyncsgd_edu.engines.devices import configure_devices as configure_devices
+    from asyncsgd_edu.engines.gates import OpenGate as OpenGate
+    from asyncsgd_edu.engines.gates import ScriptedGate as ScriptedGate
+    from asyncsgd_edu.engines.tower_trainer import TowerTrainer as TowerTrainer
+    from asyncsgd_edu.engines.trainer import WorkerError as WorkerError
+    from asyncsgd_edu.problems.digits import Digits as Digits
+    from asyncsgd_edu.problems.quadratic import Quadratic as Quadratic
+    from asyncsgd_edu.rules.durations import Constant as Constant
+    from asyncsgd_edu.rules.durations import Exponential as Exponential
+    from asyncsgd_edu.rules.durations import Straggler as Straggler
+    from asyncsgd_edu.rules.laws import geometric_staleness as geometric_staleness
+    from asyncsgd_edu.rules.laws import mean_staleness as mean_staleness
+    from asyncsgd_edu.trace import Trace as Trace
+    from asyncsgd_edu.tracefile import TraceError as TraceError
+    from asyncsgd_edu.view import figures as figures
+    from asyncsgd_edu.view.lab import Lab as Lab
+    from asyncsgd_edu.view.live import LiveView as LiveView
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+    value = module if _HOMES[name].endswith(f".{name}") and name == "figures" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,98 @@
+"""A version log in numbers, and the laws that every log must obey.
+
+Everything is a function of a log's columns (NumPy arrays, one entry a
+gradient, in the order in which gradients were applied or dropped). Nothing
+here knows where a log came from.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Flights:
+    """When, counted in updates, each gradient was in flight: from its read to its end.
+
+    `start` is the version read. `end` is the version just before the update that
+    used the gradient or, for one that was not used, the version at which it was
+    dropped or the run ended. All of shape [gradients], in order.
+    """
+
+    worker: Ints
+    start: Ints
+    end: Ints
+
+    @property
+    def age(self) -> Ints:
+        """Updates that happened while the gradient was in flight; its staleness if it was applied."""
+        return self.end - self.start
+
+
+def ends(apply_version: Ints, first_version: int = 0) -> Ints:
+    """Version at which each gradient was applied or dropped; shape [gradients].
+
+    >>> ends(np.array([0, 1, -1, 2])).tolist()
+    [0, 1, 2, 2]
+    """
+    landed = np.maximum.accumulate(np.concatenate([[first_version - 1], apply_version])) + 1
+    return np.where(apply_version < 0, landed[1:], apply_version)
+
+
+def others_in_flight(flights: Flights) -> int:
+    """Sum over updates of the number of other workers with a gradient in flight.
+
+    Counted worker by worker, as the length of time (in updates) that each of them
+    had at least one gradient out. A worker that claimed two at once counts once,
+    which is how the conservation law finds a log that cannot have happened.
+    """
+    if len(flights.worker) == 0:
+        return 0
+    order = np.argsort(flights.worker, kind="stable")
+    worker, start, end = flights.worker[order], flights.start[order], flights.end[order]
+    # Shift each worker onto its own stretch of one line, so that one running maximum serves them all.
+    shift = (np.cumsum(np.diff(worker, prepend=worker[0]) != 0)) * (int(end.max() - min(0, start.min())) + 1)
+    start, end = start + shift, end + shift
+    covered = np.concatenate([[start[0]], np.maximum.accumulate(end)[:-1]])
+    return int(np.maximum(0, end - np.maximum(start, covered)).sum())
+
+
+def broken_laws(
+    apply_version: Ints, read_version: Ints, times: NDArray[np.float64], flights: Flights, first_version: int = 0
+) -> list[str]:
+    """Sentences for the laws that a log breaks; empty when it is sound.
+
+    `times` is read, ready and apply time, shape [gradients, 3]. `flights` also
+    holds the gradients that were still in flight at the end.
+
+    1. Updates are numbered without a gap, in order: each version is written once.
+    2. A gradient is read before it is applied, in versions and in seconds.
+    3. Conservation: the staleness of all applied gradients, plus the age of those
+       that were not, is the sum over updates of the other gradients in flight.
+    """
+    broken = []
+    applied = apply_version[apply_version >= 0]
+    steps = np.diff(applied, prepend=first_version - 1)
+    # A step of 0 is a further gradient averaged into the same update.
+    wrong = np.flatnonzero((steps != 1) & ((steps != 0) | (np.arange(len(steps)) == 0)))
+    if len(wrong):
+        at = wrong[0]
+        expected = first_version if at == 0 else f"{applied[at - 1]} or {applied[at - 1] + 1}"
+        broken.append(f"versions: applied gradient {at} has apply_version {applied[at]}, expected {expected}")
+    stale = np.flatnonzero((apply_version >= 0) & (read_version > apply_version))
+    if len(stale):
+        at = stale[0]
+        broken.append(f"staleness: row {at} was read at version {read_version[at]}, after {apply_version[at]}")
+    if (read_version < 0).any():
+        broken.append(f"versions: row {np.flatnonzero(read_version < 0)[0]} has a negative read_version")
+    with np.errstate(invalid="ignore"):
+        late = np.flatnonzero((np.diff(times, axis=1) < 0).any(axis=1))
+    if len(late):
+        broken.append(f"times: row {late[0]} is not read, ready, applied in that order: {times[late[0]].tolist()}")
+    total, others = int(flights.age.sum()), others_in_flight(flights)
+    if total != others or (flights.age < 0).any():
+        broken.append(f"conservation: staleness and ages sum to {total}, other gradients in flight to {others}")
+    return broken

@@ -1,0 +1,278 @@
+"""The version log of one run: one row a gradient.
+
+A run makes a Trace and everything else reads one. A trace never changes: its
+columns are read-only arrays, and a longer run gives a new trace.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsgd_edu import staleness as laws
+from asyncsgd_edu import tracefile
+from asyncsgd_edu.tracefile import TraceError
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["COLUMNS", "Ended", "Header", "InFlight", "Trace", "TraceError"]
+
+COLUMNS: dict[str, np.dtype[Any]] = {
+    "worker": np.dtype(np.int32),
+    "batch": np.dtype(np.int64),
+    "read_version": np.dtype(np.int64),
+    "apply_version": np.dtype(np.int64),
+    "read_spread": np.dtype(np.int32),
+    "read_time": np.dtype(np.float64),
+    "ready_time": np.dtype(np.float64),
+    "apply_time": np.dtype(np.float64),
+    "loss": np.dtype(np.float32),
+}
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """A gradient that had been read but neither applied nor dropped when the run ended."""
+
+    worker: int
+    batch: int
+    read_version: int
+    read_time: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended.
+
+    `how` is `running` (not ended: the trace is a prefix), `finished`, `stopped`,
+    `diverged` (then `version` is the one whose loss was not finite) or `failed`
+    (then `worker` and `error` say who and why).
+    """
+
+    how: str = "running"
+    version: int | None = None
+    worker: int | None = None
+    error: str | None = None
+    in_flight: tuple[InFlight, ...] = ()
+
+
+@dataclass(frozen=True)
+class Header:
+    """What was run: enough to say what a row means, and to run it again."""
+
+    trainer: str
+    workers: int
+    policy: str = "asynchronous"
+    access: str = "consistent"
+    devices: tuple[str, ...] = ()
+    problem: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    clock: str = "real"
+    durations: Mapping[str, Any] | None = None
+    batch_size: int | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    ended: Ended = field(default_factory=Ended)
+
+    @property
+    def injected(self) -> str:
+        """The injected durations in words, empty where none were."""
+        if self.durations is None:
+            return ""
+        constants = ", ".join(f"{k} {v}" for k, v in self.durations.items() if k != "law")
+        return f"{self.durations['law']} durations injected ({constants}; seconds)"
+
+
+class Trace:
+    """One row a gradient, in the order in which gradients were applied or dropped.
+
+    Columns are read-only NumPy arrays of shape [rows], by name (`trace.apply_version`):
+    worker, batch, read_version, apply_version (-1: dropped), read_spread (under
+    `lock_free` the most that the read can have spanned), read_time, ready_time and
+    apply_time (seconds from the run's start) and loss (NaN where none was computed).
+    `parameters` are the final values where arithmetic was done, in memory only.
+    """
+
+    worker: NDArray[np.int32]
+    batch: NDArray[np.int64]
+    read_version: NDArray[np.int64]
+    apply_version: NDArray[np.int64]
+    read_spread: NDArray[np.int32]
+    read_time: NDArray[np.float64]
+    ready_time: NDArray[np.float64]
+    apply_time: NDArray[np.float64]
+    loss: NDArray[np.float32]
+
+    def __init__(
+        self,
+        header: Header,
+        columns: Mapping[str, Any],
+        parameters: list[np.ndarray] | None = None,
+        *,
+        first_version: int = 0,
+    ) -> None:
+        if list(columns) != list(COLUMNS):
+            raise TraceError(f"a trace has the columns {', '.join(COLUMNS)}, got {', '.join(columns)}")
+        arrays = {name: np.asarray(values, COLUMNS[name]).view() for name, values in columns.items()}
+        if len({array.shape for array in arrays.values()}) != 1 or arrays["worker"].ndim != 1:
+            shapes = {name: array.shape for name, array in arrays.items()}
+            raise TraceError(f"the columns of a trace have one shape [rows], got {shapes}")
+        self.header = header
+        self.parameters = parameters
+        self._first_version = first_version
+        for name, array in arrays.items():
+            array.flags.writeable = False
+            setattr(self, name, array)
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """The columns by name, in the order of the file."""
+        return {name: getattr(self, name) for name in COLUMNS}
+
+    def __len__(self) -> int:
+        return len(self.worker)
+
+    def __getitem__(self, rows: slice) -> "Trace":
+        """Some rows in a stretch, `trace[:100]`, as a trace."""
+        if not isinstance(rows, slice) or rows.step not in (None, 1):
+            raise TypeError(f"a trace is cut with a slice without step, like trace[:100], got {rows!r}")
+        low, high, _ = rows.indices(len(self))
+        before = self.apply_version[:low].max(initial=self._first_version - 1) + 1
+        part = {name: values[low : max(low, high)] for name, values in self.columns.items()}
+        # A stretch may begin between two gradients of one update.
+        applied = part["apply_version"][part["apply_version"] >= 0]
+        first = min(int(before), int(applied[0])) if len(applied) else int(before)
+        if high >= len(self):
+            return Trace(self.header, part, self.parameters, first_version=first)
+        ended = replace(self.header.ended, in_flight=())
+        return Trace(replace(self.header, ended=ended), part, first_version=first)
+
+    def __repr__(self) -> str:
+        h = self.header
+        return f"<Trace of {h.trainer}, {h.workers} workers, {self.updates} updates, {h.ended.how}>"
+
+    @cached_property
+    def applied(self) -> NDArray[np.bool_]:
+        """Whether each gradient was applied; shape [rows]."""
+        return self.apply_version >= 0
+
+    @cached_property
+    def staleness(self) -> NDArray[np.int64]:
+        """apply_version - read_version of the applied gradients, in order; shape [applied]."""
+        return (self.apply_version - self.read_version)[self.applied]
+
+    @property
+    def updates(self) -> int:
+        """Number of updates that the rows hold."""
+        return int(self.apply_version.max(initial=self._first_version - 1)) + 1 - self._first_version
+
+    @property
+    def version(self) -> int:
+        """Version of the parameters after the last row."""
+        return self._first_version + self.updates
+
+    @property
+    def mean_staleness(self) -> float:
+        """Mean of `staleness`, NaN before the first update."""
+        return float(self.staleness.mean()) if len(self.staleness) else float("nan")
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the run's start to its last apply."""
+        return float(np.nanmax(self.apply_time)) if len(self) else 0.0
+
+    @cached_property
+    def flights(self) -> laws.Flights:
+        """From which version to which each gradient was in flight, those at the end included."""
+        last = self.header.ended.in_flight
+        worker = np.concatenate([self.worker.astype(np.int64), [g.worker for g in last]])
+        start = np.concatenate([self.read_version, [g.read_version for g in last]])
+        end = np.concatenate([laws.ends(self.apply_version, self._first_version), [self.version] * len(last)])
+        return laws.Flights(worker.astype(np.int64), start.astype(np.int64), end.astype(np.int64))
+
+    def audit(self) -> list[str]:
+        """The laws that this log breaks, in sentences; empty when it is sound.
+
+        See `asyncsgd_edu.staleness.broken_laws` for the laws.
+        """
+        times = np.stack([self.read_time, self.ready_time, self.apply_time], axis=1)
+        broken = laws.broken_laws(self.apply_version, self.read_version, times, self.flights, self._first_version)
+        strangers = np.flatnonzero((self.worker < 0) | (self.worker >= self.header.workers))
+        if len(strangers):
+            at = strangers[0]
+            broken.append(f"workers: row {at} names worker {self.worker[at]} of {self.header.workers}")
+        return broken
+
+    def summary(self) -> str:
+        """What happened, in a few lines of text."""
+        h, tau = self.header, self.staleness
+        lines = [
+            f"{h.trainer}: {h.workers} workers, {h.policy}, {h.access} access, seed {h.seed}",
+            f"problem {h.problem.get('name', '-')}, optimizer {h.optimizer.get('name', '-')}",
+            f"{h.ended.how} after {self.updates} updates ({int(self.applied.sum())} gradients applied, "
+            f"{int((~self.applied).sum())} dropped) in {self.seconds:.3f} s ({h.clock} time)",
+        ]
+        if h.ended.version is not None:
+            lines.append(f"the loss was not finite at version {h.ended.version}")
+        if h.ended.error is not None:
+            lines.append(f"worker {h.ended.worker} failed: {h.ended.error}")
+        if len(tau):
+            lines.append(
+                f"staleness: mean {tau.mean():.2f} (N - 1 = {h.workers - 1}), "
+                f"standard deviation {tau.std():.2f}, largest {tau.max()}"
+            )
+            tail = self.loss[self.applied][-100:]
+            if not np.isnan(tail).all():
+                lines.append(f"minibatch loss: {np.nanmean(tail):.4f} (mean of the last {len(tail)} gradients)")
+        if h.injected:
+            lines.append(h.injected)
+        broken = self.audit()
+        lines.append("audit: sound" if not broken else "audit: " + "; ".join(broken))
+        return "\n".join(lines)
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """The columns as a pandas DataFrame, with the staleness (missing where dropped)."""
+        import pandas as pd
+
+        frame = pd.DataFrame({name: values.copy() for name, values in self.columns.items()})
+        stale = pd.Series(self.apply_version - self.read_version, dtype="Int64")
+        frame.insert(4, "staleness", stale.mask(~self.applied))
+        return frame
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as JSON lines, header first; compressed when the name ends in `.gz`."""
+        header, ended = header_dict(self.header)
+        if self._first_version:
+            header["first_version"] = self._first_version
+        tracefile.write(path, header, self.columns, ended)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, prefix: bool = False) -> "Trace":
+        """Read a trace that `save` or a recording run wrote.
+
+        A file cut short (a killed run) loads with `prefix=True`, up to its last whole
+        row, as `running`. Raises TraceError with line and reason for anything else
+        that is not a trace, and OSError if there is no such file.
+        """
+        header, columns, closing = tracefile.read(path, COLUMNS, prefix=prefix)
+        first = header.pop("first_version", 0)
+        try:
+            ended = dict(closing["ended"]) if closing else {}
+            flights = tuple(InFlight(**g) for g in ended.pop("in_flight", ()))
+            header["devices"] = tuple(header.get("devices", ()))
+            made = Header(**header, ended=Ended(**ended, in_flight=flights))
+        except TypeError as error:
+            raise TraceError(f"{path}: line 1: the header does not fit a trace ({error})") from error
+        return cls(made, columns, first_version=first)
+
+
+def header_dict(header: Header) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A header as the two JSON objects of a file: what was run, and how it ended."""
+    run = asdict(header)
+    ended = {k: v for k, v in run.pop("ended").items() if v is not None}
+    return run, ended
