@@ -1,0 +1,132 @@
+"""Asynchronous SGD: N threads, one set of parameters, no coordination.
+
+Each worker repeats the same three lines: read the parameters, compute a
+gradient, apply it. Nobody waits for anybody. Between a worker's read and its
+apply the others apply theirs, so the gradient lands on parameters that are
+newer than those it was computed from. That difference is the staleness, and
+`AsyncTrainer._round` is where it arises.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from asyncsgd_edu.engines import devices as devices_
+from asyncsgd_edu.engines import optimizers
+from asyncsgd_edu.engines.gates import OpenGate
+from asyncsgd_edu.engines.log import AT, as_rows
+from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
+from asyncsgd_edu.engines.trainer import Trainer
+from asyncsgd_edu.problems.problem import Problem, check_problem
+from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
+from asyncsgd_edu.rules.durations import Duration, check_durations
+from asyncsgd_edu.trace import Header
+
+
+class AsyncTrainer(Trainer):
+    """Train `problem` with `workers` threads that do not wait for each other.
+
+    `devices` pins workers to devices, round robin; by default all share the first.
+    `access` is `consistent` (a whole read and a whole apply are atomic) or `lock_free`
+    (only TensorFlow's own per-variable atomicity). `durations` are slept between the
+    gradient and its apply, and the trace says so. `gate` can force an order.
+
+    Raises TypeError or ValueError, before anything starts, for an argument that is not allowed.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        workers: int = 4,
+        devices: Sequence[str] | None = None,
+        optimizer: Any = None,
+        access: str = "consistent",
+        durations: Duration | None = None,
+        seed: int = 0,
+        gate: OpenGate | None = None,
+    ) -> None:
+        workers = whole_number("workers", workers, 1, MAX_WORKERS)
+        self.seed = whole_number("seed", seed, 0, MAX_SEED)
+        self.durations = check_durations(durations)
+        check_problem(problem)
+        # Devices first: even an optimizer starts TensorFlow, and then no more of them can be made.
+        places = devices_.check_devices(devices) if devices is not None else (devices_.available()[0],)
+        if len(places) > workers:
+            raise ValueError(f"{len(places)} devices need at least as many workers, got workers {workers}")
+        own = optimizers.own_copy(optimizer)
+        home = places[0] if len(set(places)) == 1 else "/device:CPU:0"
+        shared = SharedParameters(problem.initial(self.seed), own, access, home)
+        header = Header(
+            trainer="AsyncTrainer",
+            workers=workers,
+            access=access,
+            devices=places,
+            problem=problem.describe(),
+            optimizer=optimizers.describe(own),
+            seed=self.seed,
+            durations=self.durations.describe() if self.durations else None,
+            batch_size=problem.batch_size,
+        )
+        super().__init__(problem, shared, header, workers, gate)
+        towers = {place: Tower(problem, shared, self.seed, place) for place in dict.fromkeys(places)}
+        self._towers = [towers[places[worker % len(places)]] for worker in range(workers)]
+
+    def _round(self, worker: int, number: int) -> np.ndarray:
+        """Read, compute, apply: one gradient of one worker."""
+        tower, batch = self._towers[worker], tf.constant([worker, number], tf.int64)
+        with self.gate.free_pass(worker) as free:
+            if free and self.durations is None:
+                return as_rows([worker], number, tower.step(batch).numpy()[None])  # The same, in one call.
+
+        with self.gate.turn(worker, "read"):
+            read, *gradient = tower.compute(batch)
+        row = as_rows([worker], number, np.append(read.numpy(), [0, 0, 0])[None])
+        self._log.in_flight(worker, row)
+
+        if self.durations is not None:
+            self.gate.sleep(self.durations.seconds(self.seed, worker, number))
+            row[0, AT["ready_time"]] = time.time()
+
+        # Here the gradient is in flight. What the others apply now makes it stale.
+
+        with self.gate.turn(worker, "apply"):
+            row[0, AT["end_version"] :] = tower.apply(row[0, AT["loss"]], *gradient).numpy()
+        return row
+
+
+class Tower:
+    """The graph of one step on one device, whole (`step`) and in two halves (`compute`, `apply`).
+
+    A batch is named by int64 [worker, number]. `compute` returns a float64 vector
+    (read version, read spread, read time, ready time, loss) and the gradient;
+    `apply` takes the loss and the gradient and returns (version, applied, apply time);
+    `step` returns both vectors in one. One packed vector each, because turning
+    many small tensors into Python numbers would cost more than the step.
+    """
+
+    def __init__(self, problem: Problem, shared: SharedParameters, seed: int, device: str) -> None:
+        def read_and_compute(batch: tf.Tensor) -> list[tf.Tensor]:
+            with tf.device(device):
+                read = shared.read()
+                loss, gradient = problem.gradient(read.values, problem.batch(batch[0], batch[1], seed))
+            return [packed(read.version, read.spread, read.time, after(gradient), loss), *gradient]
+
+        def apply(loss: tf.Tensor, *gradient: tf.Tensor) -> tf.Tensor:
+            # A loss that is not finite ends the run; its gradient must not spoil the parameters.
+            return packed(*shared.apply(gradient, tf.math.is_finite(loss)))
+
+        def step(batch: tf.Tensor) -> tf.Tensor:
+            read, *gradient = read_and_compute(batch)
+            with tf.control_dependencies([read]):
+                return tf.concat([read, apply(read[-1], *gradient)], 0)
+
+        named = tf.TensorSpec([2], tf.int64)
+        shapes = [tf.TensorSpec(v.shape, v.dtype) for v in shared.variables]
+        loss = tf.TensorSpec([], tf.float64)
+        self.step = tf.function(step, autograph=False).get_concrete_function(named)
+        self.compute = tf.function(read_and_compute, autograph=False).get_concrete_function(named)
+        halves = tf.function(apply, autograph=False).get_concrete_function(loss, *shapes)
+        self.apply = lambda at, *gradient: halves(tf.constant(at, tf.float64), *gradient)

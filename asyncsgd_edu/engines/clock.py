@@ -1,0 +1,35 @@
+"""The run's clock: seconds from its start, standing still while nothing may be applied."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+
+class RunClock:
+    """Turns wall-clock seconds into seconds of the run.
+
+    Wall-clock time, not a monotonic counter, because a graph can stamp only that.
+    """
+
+    def __init__(self) -> None:
+        self._origin: float | None = None
+        self._halts: list[list[float]] = []  # [from, to] in wall-clock seconds; the last may be open.
+
+    def go(self) -> None:
+        """Start, or go on after a halt."""
+        now = time.time()
+        if self._origin is None:
+            self._origin = now
+        elif self._halts and self._halts[-1][1] == np.inf:
+            self._halts[-1][1] = now
+
+    def halt(self) -> None:
+        """Stand still until `go`."""
+        if self._origin is not None and not (self._halts and self._halts[-1][1] == np.inf):
+            self._halts.append([time.time(), np.inf])
+
+    def seconds(self, wall: Any) -> Any:
+        """Seconds of the run at wall-clock times `wall` (a number or an array)."""
+        spent = sum(np.maximum(0.0, np.minimum(wall, end) - begin) for begin, end in list(self._halts))
+        return wall - (self._origin or 0.0) - spent

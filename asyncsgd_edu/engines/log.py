@@ -1,0 +1,151 @@
+"""The version log while it is being written.
+
+Each worker appends to a buffer of its own, so the log is not what makes
+workers wait. Whoever reads merges what has been published so far into order,
+up to the first update whose row has not arrived: a consistent prefix.
+"""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from asyncsgd_edu.engines.clock import RunClock
+from asyncsgd_edu.trace import COLUMNS, InFlight
+
+# What a graph reports of a gradient. `end_version` is the version just before the
+# update that used it or, where `applied` is 0, the version at which it ended unused.
+HEAD = ("read_version", "read_spread", "read_time", "ready_time", "loss")
+TAIL = ("end_version", "applied", "apply_time")
+ROW = ("worker", "batch", *HEAD, *TAIL)
+AT = {name: place for place, name in enumerate(ROW)}
+CHUNK = 4096
+
+
+class Buffer:
+    """Rows that one thread writes and others read: a list of filled arrays and a count."""
+
+    def __init__(self) -> None:
+        self.chunks: list[np.ndarray] = []
+        self.published = 0
+
+    def append(self, rows: np.ndarray) -> None:
+        """Add rows of shape [n, len(ROW)]; they become visible together."""
+        filled = self.published
+        for row in rows:
+            if filled % CHUNK == 0:
+                self.chunks.append(np.empty((CHUNK, len(ROW))))
+            self.chunks[filled // CHUNK][filled % CHUNK] = row
+            filled += 1
+        self.published = filled  # Last, so that a reader never sees a half-written row.
+
+    def since(self, first: int) -> np.ndarray:
+        """The published rows from number `first` on, shape [n, len(ROW)]."""
+        last = self.published
+        parts = [
+            self.chunks[k][max(first - k * CHUNK, 0) : min(last - k * CHUNK, CHUNK)]
+            for k in range(first // CHUNK, -(-last // CHUNK))
+        ]
+        return np.concatenate(parts) if parts else np.empty((0, len(ROW)))
+
+
+class VersionLog:
+    """Buffers of `threads` threads, merged on demand into the columns of a trace."""
+
+    def __init__(self, threads: int, clock: RunClock) -> None:
+        self._buffers = [Buffer() for _ in range(threads)]
+        self._clock = clock
+        self._in_flight: list[np.ndarray | None] = [None] * threads
+        self._merging = threading.Lock()
+        self._taken = [0] * threads
+        self._early = np.empty((0, len(ROW)))  # Rows that wait for an earlier update's row.
+        self._columns = {name: np.empty(CHUNK, dtype) for name, dtype in COLUMNS.items()}
+        self._length = 0
+        self._version = 0
+
+    def append(self, thread: int, rows: np.ndarray) -> None:
+        """Log gradients that were applied together or dropped, shape [n, len(ROW)]."""
+        self._buffers[thread].append(rows)
+        self._in_flight[thread] = None
+
+    def in_flight(self, thread: int, rows: np.ndarray) -> None:
+        """Remember gradients that have been read and are not yet applied (their tail is not used)."""
+        self._in_flight[thread] = rows
+
+    @property
+    def published(self) -> int:
+        """Rows appended so far, merged or not."""
+        return sum(buffer.published for buffer in self._buffers)
+
+    def left_in_flight(self) -> tuple[InFlight, ...]:
+        """The gradients that are in flight now, in order of worker."""
+        rows = [row for held in self._in_flight if held is not None for row in held]
+        return tuple(
+            InFlight(
+                int(row[AT["worker"]]),
+                int(row[AT["batch"]]),
+                int(row[AT["read_version"]]),
+                float(self._clock.seconds(row[AT["read_time"]])),
+            )
+            for row in rows
+        )
+
+    def drop_in_flight(self, version: int, wall: float) -> None:
+        """Log what is still in flight as dropped at `version`: the run goes on without it."""
+        for thread, held in enumerate(self._in_flight):
+            if held is not None:
+                held[:, [AT["end_version"], AT["applied"], AT["apply_time"]]] = version, 0, wall
+                self.append(thread, held)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """The columns of a consistent prefix: views that later rows do not change."""
+        with self._merging:
+            self._merge()
+            return {name: values[: self._length] for name, values in self._columns.items()}
+
+    def _merge(self) -> None:
+        fresh = [self._early]
+        for thread, buffer in enumerate(self._buffers):
+            rows = buffer.since(self._taken[thread])
+            self._taken[thread] += len(rows)
+            fresh.append(rows)
+        rows = np.concatenate(fresh)
+        if not len(rows):
+            return
+        end, applied = rows[:, AT["end_version"]], rows[:, AT["applied"]]
+        order = np.lexsort((applied, end))
+        rows, end, applied = rows[order], end[order], applied[order]
+        reached = np.maximum.accumulate(np.concatenate([[self._version], end + applied]))
+        beyond = np.flatnonzero(end > reached[:-1])
+        ready = int(beyond[0]) if len(beyond) else len(rows)
+        self._early = rows[ready:]
+        self._version = int(reached[ready])
+        self._store(rows[:ready])
+
+    def _store(self, rows: np.ndarray) -> None:
+        low, high = self._length, self._length + len(rows)
+        capacity = len(self._columns["worker"])
+        if high > capacity:
+            # Doubling into new arrays: prefixes handed out before keep the old ones.
+            for name, values in self._columns.items():
+                self._columns[name] = np.concatenate(
+                    [values[:low], np.empty(max(capacity, len(rows)) + capacity - low, values.dtype)]
+                )
+        for name, values in self._columns.items():
+            if name == "apply_version":
+                found = np.where(rows[:, AT["applied"]] > 0, rows[:, AT["end_version"]], -1)
+            else:
+                found = rows[:, AT[name]]
+                if name.endswith("_time"):
+                    found = self._clock.seconds(found)
+            values[low:high] = found
+        self._length = high
+
+
+def as_rows(worker: Sequence[int], batch: int, report: np.ndarray) -> np.ndarray:
+    """Log rows of gradients of the given workers from a graph's report, shape [n, len(HEAD) + len(TAIL)]."""
+    rows = np.empty((len(worker), len(ROW)))
+    rows[:, 0] = worker
+    rows[:, 1] = batch
+    rows[:, 2 : 2 + report.shape[-1]] = report
+    return rows

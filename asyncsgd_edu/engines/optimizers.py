@@ -1,0 +1,37 @@
+"""A trainer's own optimizer: checked, copied, never the caller's object."""
+
+from typing import Any
+
+import keras
+
+from asyncsgd_edu.rules.arguments import positive_number
+
+DEFAULT_LEARNING_RATE = 0.05
+
+
+def own_copy(optimizer: object) -> keras.optimizers.Optimizer:
+    """A fresh copy of a Keras optimizer, SGD(0.05) for None.
+
+    A copy, because a trainer that resets must not change what the caller holds, and
+    two trainers given one object must not share its slots. Raises TypeError for
+    anything else, and ValueError for a learning rate that is not finite and above 0.
+    """
+    if optimizer is None:
+        optimizer = keras.optimizers.SGD(DEFAULT_LEARNING_RATE)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise TypeError(f"optimizer must be a Keras optimizer such as keras.optimizers.SGD(0.05), got {optimizer!r}")
+    config = optimizer.get_config()
+    if not isinstance(config.get("learning_rate"), dict):  # A dict is a schedule; its values come with time.
+        positive_number("learning_rate", float(optimizer.learning_rate))
+    return type(optimizer).from_config(config)
+
+
+def describe(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
+    """Class name and settings that are not at rest, for a trace's header."""
+    config = optimizer.get_config()
+    kept = {k: v for k, v in config.items() if k != "name" and v not in (None, False) and _plain(v)}
+    return {"name": type(optimizer).__name__, **kept}
+
+
+def _plain(value: object) -> bool:
+    return isinstance(value, bool | int | float | str | dict | list)

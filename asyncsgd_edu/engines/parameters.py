@@ -1,0 +1,144 @@
+"""The shared parameters: what a read sees, what an apply does, and which version that is.
+
+Everything here is built as TensorFlow graph and run by many threads at once.
+Two atomic counters make the versions. `started` numbers the updates that were
+let in, which is also what stops a run at its limit; `landed` counts those that
+are wholly in the parameters, and that count is the version. Under `consistent`
+access one critical section guards every whole read and every whole apply, so
+the two counters move together. Under `lock_free` nothing guards them but what
+TensorFlow does for each single variable.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from asyncsgd_edu.rules.arguments import one_of
+
+ACCESS = ("consistent", "lock_free")
+CEILING = 2**62  # Never reached: ResourceCountUpTo is used for its atomic count, not for its error.
+
+
+class Read(NamedTuple):
+    """Parameters as a worker sees them, the version they are, and when that was (wall-clock seconds)."""
+
+    values: list[tf.Tensor]
+    version: tf.Tensor
+    spread: tf.Tensor
+    time: tf.Tensor
+
+
+class Applied(NamedTuple):
+    """The version just before the update, whether it was applied, and when it was visible."""
+
+    version: tf.Tensor
+    done: tf.Tensor
+    time: tf.Tensor
+
+
+class SharedParameters:
+    """`tf.Variable`s that several workers read and update, counted.
+
+    `initial` are float32 arrays; `optimizer` is a Keras optimizer that nobody else
+    uses. Its slots are made here, before any worker exists.
+    """
+
+    def __init__(
+        self, initial: Sequence[np.ndarray], optimizer: keras.optimizers.Optimizer, access: str, device: str
+    ) -> None:
+        self.access = one_of("access", access, ACCESS)
+        self.device = device
+        self.optimizer = optimizer
+        with tf.device(device):
+            self.variables = [tf.Variable(value, name=f"parameter_{i}") for i, value in enumerate(initial)]
+            optimizer.build(self.variables)
+        with tf.device("/device:CPU:0"):
+            self._started = tf.Variable(0, dtype=tf.int64, name="started")
+            self._landed = tf.Variable(0, dtype=tf.int64, name="landed")
+            self._limit = tf.Variable(0, dtype=tf.int64, name="limit")
+            self._section = tf.CriticalSection(name="parameters")
+        state = [*self.variables, *optimizer.variables]
+        self._first = [(variable, np.array(variable)) for variable in state]
+        self._values = tf.function(lambda: self.read().values, autograph=False).get_concrete_function()
+
+    def read(self) -> Read:
+        """Read all parameters (graph op)."""
+        return Read(*self._alone(self._read))
+
+    def apply(self, gradients: Sequence[tf.Tensor], wanted: tf.Tensor) -> Applied:
+        """Apply gradients with the optimizer (graph op), unless not `wanted` or the limit is reached."""
+        return Applied(*self._alone(lambda: self._apply(gradients, wanted)))
+
+    def _alone(self, action: Callable[[], Any]) -> Any:
+        """Run the graph ops of `action` alone under `consistent` access, as they come under `lock_free`."""
+        return self._section.execute(action) if self.access == "consistent" else action()
+
+    def _read(self) -> Read:
+        version = self._landed.read_value()
+        with tf.control_dependencies([version]):
+            values = [variable.read_value() for variable in self.variables]
+        with tf.control_dependencies(values):
+            # Updates let in by now but not landed before: the most that this read can have mixed.
+            let_in = tf.minimum(self._started.read_value(), self._limit.read_value())
+            spread = tf.maximum(let_in - version, 0) if self.access == "lock_free" else tf.zeros([], tf.int64)
+            return Read(values, version, spread, tf.timestamp())
+
+    def _apply(self, gradients: Sequence[tf.Tensor], wanted: tf.Tensor) -> Applied:
+        def update() -> tuple[tf.Tensor, tf.Tensor]:
+            self.optimizer.apply(gradients, self.variables)
+            return _count(self._landed), tf.constant(True)
+
+        def leave() -> tuple[tf.Tensor, tf.Tensor]:
+            return self._landed.read_value(), tf.constant(False)
+
+        def enter() -> tuple[tf.Tensor, tf.Tensor]:
+            return tf.cond(_count(self._started) < self._limit.read_value(), update, leave)
+
+        version, done = tf.cond(wanted, enter, leave)
+        with tf.control_dependencies([version]):
+            return Applied(version, done, tf.timestamp())
+
+    @property
+    def version(self) -> int:
+        """Updates that are in the parameters now."""
+        return int(self._landed)
+
+    def allow(self, limit: int) -> None:
+        """Let updates in up to version `limit`; call with no worker about."""
+        self._started.assign(self._landed)
+        self._limit.assign(limit)
+
+    def close(self) -> None:
+        """Let no further update in, whoever may still come."""
+        self._limit.assign(0)
+
+    def values(self) -> list[np.ndarray]:
+        """Copies of the parameters, read as a worker reads them."""
+        return [np.array(value) for value in self._values()]
+
+    def reset(self) -> None:
+        """Return parameters, slots and counters to where they started."""
+        for variable, value in self._first:
+            variable.assign(value)
+        for counter in (self._started, self._landed, self._limit):
+            counter.assign(0)
+
+
+def _count(counter: tf.Variable) -> tf.Tensor:
+    """Atomic fetch-and-increment: the number before, int64 scalar. No two callers get the same."""
+    return tf.raw_ops.ResourceCountUpTo(resource=counter.handle, limit=CEILING, T=tf.int64)
+
+
+def packed(*numbers: tf.Tensor) -> tf.Tensor:
+    """Scalars of any type as one float64 vector; versions are exact up to 2^53."""
+    with tf.device("/device:CPU:0"):
+        return tf.stack([tf.cast(number, tf.float64) for number in numbers])
+
+
+def after(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Wall-clock seconds once all `tensors` have been computed."""
+    with tf.control_dependencies(tensors):
+        return tf.timestamp()

@@ -1,0 +1,46 @@
+"""Writes a run's trace to a file while it grows.
+
+Whole lines only, flushed several times a second: after a crash what is there
+loads as a prefix.
+"""
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from asyncsgd_edu import tracefile
+from asyncsgd_edu.trace import COLUMNS, header_dict
+
+if TYPE_CHECKING:
+    from asyncsgd_edu.engines.trainer import Trainer
+
+PERIOD = 0.2  # Seconds between two flushes.
+
+
+class Recorder(threading.Thread):
+    """Thread that records `trainer` to `path` from its first row on.
+
+    Opens the file at once, so that a bad path is an OSError before the run starts.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], trainer: "Trainer") -> None:
+        super().__init__(name="asyncsgd-recorder", daemon=True)
+        self._trainer = trainer
+        self._file = tracefile.open_text(path, "w")
+        self._file.write(tracefile.header_line(header_dict(trainer.header)[0], list(COLUMNS)))
+        self._file.flush()
+
+    def run(self) -> None:
+        """Write new rows until the run is over, then how it ended."""
+        over, written = self._trainer._over, 0
+        with self._file as file:
+            while True:
+                ended = over.wait(PERIOD)
+                trace = self._trainer.trace
+                for block in tracefile.row_lines({k: v[written:] for k, v in trace.columns.items()}):
+                    file.write(block)
+                written = len(trace)
+                if ended:
+                    break
+                file.flush()
+            file.write(tracefile.closing_line(header_dict(trace.header)[1], written))

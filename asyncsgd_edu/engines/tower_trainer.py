@@ -1,0 +1,146 @@
+"""Synchronous SGD: a tower on each device, one average, one update.
+
+Every tower reads the same version and computes a gradient of a batch of its
+own. The gradients are averaged explicitly and applied once, when the slowest
+tower has finished. No gradient is ever stale; everyone waits for everyone.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from asyncsgd_edu.engines import devices as devices_
+from asyncsgd_edu.engines import optimizers
+from asyncsgd_edu.engines.gates import OpenGate
+from asyncsgd_edu.engines.log import AT, as_rows
+from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
+from asyncsgd_edu.engines.trainer import Trainer
+from asyncsgd_edu.problems.problem import Problem, check_problem
+from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
+from asyncsgd_edu.rules.durations import Duration, check_durations
+from asyncsgd_edu.trace import Header
+
+
+class TowerTrainer(Trainer):
+    """Train `problem` with `towers` towers, each pinned to a device of its own.
+
+    An update uses the mean of the towers' gradients, so its batch is `towers` times
+    the problem's. The trace has one row a gradient: `towers` rows an update.
+
+    Raises TypeError or ValueError, before anything starts, for an argument that is
+    not allowed; more towers than devices is one.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        towers: int = 2,
+        devices: Sequence[str] | None = None,
+        optimizer: Any = None,
+        durations: Duration | None = None,
+        seed: int = 0,
+        gate: OpenGate | None = None,
+    ) -> None:
+        towers = whole_number("towers", towers, 1, MAX_WORKERS)
+        self.seed = whole_number("seed", seed, 0, MAX_SEED)
+        self.durations = check_durations(durations)
+        check_problem(problem)
+        places = enough_devices(towers, devices)
+        own = optimizers.own_copy(optimizer)
+        shared = SharedParameters(problem.initial(self.seed), own, "consistent", "/device:CPU:0")
+        header = Header(
+            trainer="TowerTrainer",
+            workers=towers,
+            policy="synchronous",
+            devices=places,
+            problem=problem.describe(),
+            optimizer=optimizers.describe(own),
+            seed=self.seed,
+            durations=self.durations.describe() if self.durations else None,
+            batch_size=problem.batch_size,
+        )
+        super().__init__(problem, shared, header, 1, gate)
+        self._build(places)
+
+    def _build(self, places: Sequence[str]) -> None:
+        """Make the one graph: whole (`_step`), and in two halves (`_compute`, `_apply`)."""
+        problem, shared, seed = self.problem, self._shared, self.seed
+
+        def compute(number: tf.Tensor) -> list[tf.Tensor]:
+            read = shared.read()
+            reports, gradients = [], []
+            for tower, place in enumerate(places):
+                with tf.device(place), tf.name_scope(f"tower_{tower}"):
+                    loss, gradient = problem.gradient(read.values, problem.batch(tower, number, seed))
+                    reports.append(packed(read.version, read.spread, read.time, after(gradient), loss))
+                    gradients.append(gradient)
+            return [tf.stack(reports), *average_gradients(gradients)]
+
+        def apply(loss: tf.Tensor, *gradient: tf.Tensor) -> tf.Tensor:
+            return packed(*shared.apply(gradient, tf.reduce_all(tf.math.is_finite(loss))))
+
+        def step(number: tf.Tensor) -> tf.Tensor:
+            reports, *gradient = compute(number)
+            with tf.control_dependencies([reports]):
+                update = apply(reports[:, -1], *gradient)
+            return tf.concat([reports, tf.tile(update[None], [len(places), 1])], 1)
+
+        number = tf.TensorSpec([], tf.int64)
+        shapes = [tf.TensorSpec(v.shape, v.dtype) for v in shared.variables]
+        losses = tf.TensorSpec([len(places)], tf.float64)
+        self._step = tf.function(step, autograph=False).get_concrete_function(number)
+        self._compute = tf.function(compute, autograph=False).get_concrete_function(number)
+        self._apply = tf.function(apply, autograph=False).get_concrete_function(losses, *shapes)
+
+    def _round(self, thread: int, number: int) -> np.ndarray:
+        """Read once, compute on every tower, average, apply once."""
+        towers, batch = range(self.workers), tf.constant(number, tf.int64)
+        with self.gate.free_pass(thread) as free:
+            if free and self.durations is None:
+                return as_rows(towers, number, self._step(batch).numpy())  # The same, in one call.
+
+        with self.gate.turn(thread, "read"):
+            reports, *gradient = self._compute(batch)
+        rows = as_rows(towers, number, np.pad(reports.numpy(), [(0, 0), (0, 3)]))
+        self._log.in_flight(thread, rows)
+
+        if self.durations is not None:
+            # The towers work side by side, so the update waits for the slowest of them.
+            seconds = [self.durations.seconds(self.seed, tower, number) for tower in towers]
+            rows[:, AT["ready_time"]] += seconds
+            self.gate.sleep(max(0.0, rows[:, AT["ready_time"]].max() - time.time()))
+
+        with self.gate.turn(thread, "apply"):
+            losses = tf.constant(rows[:, AT["loss"]], tf.float64)
+            rows[:, AT["end_version"] :] = self._apply(losses, *gradient).numpy()
+        return rows
+
+    def _name_worker(self, thread: int, error: BaseException) -> int:
+        """Number of the tower that an error of the graph names, else 0."""
+        named = re.search(r"tower_(\d+)", str(error))
+        return int(named[1]) if named else 0
+
+
+def average_gradients(towers: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """Mean over towers of each parameter's gradient: a list of towers in, one gradient out.
+
+    The mean, not the sum: a sum would be the same as `towers` times the learning rate.
+    """
+    return [tf.add_n(list(same)) / len(towers) for same in zip(*towers, strict=True)]
+
+
+def enough_devices(towers: int, devices: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of `towers` different devices. Raises ValueError if there are fewer."""
+    have = devices_.check_devices(devices) if devices is not None else tuple(devices_.available(towers))
+    if len(set(have)) < len(have):
+        raise ValueError(f"each tower needs a device of its own, got {list(have)}")
+    if towers > len(have):
+        raise ValueError(
+            f"{towers} towers need {towers} logical devices, this process has {len(have)}: "
+            f"call configure_devices({towers}) before anything else of TensorFlow runs, or restart the kernel"
+        )
+    return have[:towers]

@@ -1,0 +1,297 @@
+"""The life of a run: start, pause, stop, fail, end; the same for every trainer.
+
+What a worker does is the business of the subclasses. Here are the threads that
+do it, the state they are in, and the promise that a run always ends: exactly at
+its limit, within two seconds of a stop, or with the error of the worker that
+failed.
+"""
+
+import importlib.metadata
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from asyncsgd_edu.engines.clock import RunClock
+from asyncsgd_edu.engines.gates import OpenGate, Stopped
+from asyncsgd_edu.engines.log import AT, VersionLog
+from asyncsgd_edu.engines.parameters import SharedParameters
+from asyncsgd_edu.engines.recorder import Recorder
+from asyncsgd_edu.problems.problem import Problem
+from asyncsgd_edu.rules.arguments import MAX_UPDATES, positive_number, whole_number
+from asyncsgd_edu.trace import Ended, Header, Trace
+
+PATIENCE = 1.5  # Seconds that a stop or a failure waits for workers; with the rest, within 2.
+
+
+class WorkerError(RuntimeError):
+    """A worker raised: `worker` is its number, the cause is its error."""
+
+    def __init__(self, worker: int, error: BaseException) -> None:
+        super().__init__(f"worker {worker} failed: {type(error).__name__}: {error}")
+        self.worker = worker
+
+
+class Trainer(ABC):
+    """A run that can be watched: `threads` threads around one set of shared parameters.
+
+    `state` is one of ready, running, paused, finished, stopped, diverged, failed.
+    A second `fit` or `start` goes on from the present parameters, in the same trace;
+    `reset` returns to the initial ones.
+    """
+
+    def __init__(
+        self, problem: Problem, parameters: SharedParameters, header: Header, threads: int, gate: OpenGate | None
+    ) -> None:
+        self.problem = problem
+        self.header = replace(header, packages=packages())
+        self.gate = gate if gate is not None else OpenGate()
+        self._shared = parameters
+        self._threads: list[threading.Thread] = []
+        self._changing = threading.RLock()
+        self._thread_count = threads
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._clock = RunClock()
+        self._log = VersionLog(self._thread_count, self._clock)
+        self._next_batch = [0] * self._thread_count
+        self._state = "ready"
+        self._ended = Ended()
+        self._failure: tuple[int, BaseException] | None = None
+        self._diverged_at: int | None = None
+        self._limit = 0
+        self._over = threading.Event()
+        self._over.set()
+        self._recorder: Recorder | None = None
+
+    @abstractmethod
+    def _round(self, thread: int, number: int) -> np.ndarray:
+        """Do one read, compute and apply; return its log rows. Raises Stopped at a gate."""
+
+    # --- what a user calls -------------------------------------------------
+
+    @property
+    def workers(self) -> int:
+        """Number of workers."""
+        return self.header.workers
+
+    @property
+    def state(self) -> str:
+        """ready, running, paused, finished, stopped, diverged or failed."""
+        return self._state
+
+    @property
+    def version(self) -> int:
+        """Updates that are in the parameters now."""
+        return self._shared.version
+
+    @property
+    def trace(self) -> Trace:
+        """The version log so far; may be read at any time, and is a consistent prefix."""
+        ended = self._ended  # Before the columns: an ended run must not lack its last rows.
+        columns = self._log.columns()
+        parameters = self._shared.values() if ended.how != "running" else None
+        return Trace(replace(self.header, ended=ended), columns, parameters)
+
+    @property
+    def parameters(self) -> list[np.ndarray]:
+        """Copies of the parameters as they are now."""
+        return self._shared.values()
+
+    def evaluate(self) -> dict[str, float]:
+        """The problem's evaluation of the present parameters."""
+        return self.problem.evaluate(self.parameters)
+
+    def fit(self, updates: int, record: str | os.PathLike[str] | None = None) -> Trace:
+        """Do `updates` updates and return the trace. An interrupt stops the run, then is passed on."""
+        self.start(updates, record)
+        try:
+            return self.wait()
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+
+    def start(self, updates: int, record: str | os.PathLike[str] | None = None) -> None:
+        """Begin `updates` updates and return at once. With `record`, write the trace there as it grows."""
+        updates = whole_number("updates", updates, 1, MAX_UPDATES)
+        with self._changing:
+            if self._state in ("running", "paused"):
+                raise RuntimeError(f"this trainer is {self._state}: wait for it or stop it before starting again")
+            late = [t.name for t in self._threads if t.is_alive()]
+            if late:
+                raise RuntimeError(f"{', '.join(late)} still computes its last gradient: try again when it is done")
+            self.gate.open(self._thread_count, updates)
+            recorder = Recorder(record, self) if record is not None else None
+            self._log.drop_in_flight(self.version, time.time())
+            self._limit = self.version + updates
+            self._shared.allow(self._limit)
+            self._failure, self._diverged_at, self._ended = None, None, Ended()
+            self._over = threading.Event()
+            self._state, self._recorder = "running", recorder
+            self._alive = self._thread_count
+            self._threads = [
+                threading.Thread(target=self._live, args=(n,), name=f"asyncsgd-worker-{n}", daemon=True)
+                for n in range(self._thread_count)
+            ]
+            self._clock.go()
+            for thread in self._threads:
+                thread.start()
+            if recorder is not None:
+                recorder.start()
+
+    def wait(self, timeout: float | None = None) -> Trace:
+        """Wait for the run to end and return its trace.
+
+        Raises WorkerError if a worker failed, and TimeoutError after `timeout` seconds.
+        """
+        if timeout is not None:
+            timeout = positive_number("timeout", timeout, zero=True)
+        if self._state == "ready":
+            raise RuntimeError("nothing to wait for: start the trainer first")
+        if not self._over.wait(timeout):
+            raise TimeoutError(f"still {self._state} at version {self.version} after {timeout} s")
+        if self._recorder is not None:
+            self._recorder.join()
+        if self._failure is not None:
+            raise WorkerError(*self._failure) from self._failure[1]
+        return self.trace
+
+    def stop(self) -> None:
+        """End the run now; returns within 2 s, whatever a worker is doing. No effect on a run that has ended."""
+        self.gate.stop()
+        over = self._over
+        if not over.wait(PATIENCE):
+            self._end()  # A worker is deep in a gradient: it is refused when it comes back.
+        if self._recorder is not None:
+            self._recorder.join(0.3)
+
+    def pause(self) -> None:
+        """Let no update through; gradients in flight stay in flight. Raises RuntimeError unless running."""
+        with self._changing:
+            self._must_be("running", "pause")
+            self.gate.pause()
+            self._clock.halt()
+            self._state = "paused"
+
+    def resume(self) -> None:
+        """Go on after a pause. Raises RuntimeError unless paused."""
+        with self._changing:
+            self._must_be("paused", "resume")
+            self._clock.go()
+            self._state = "running"
+            self.gate.resume()
+
+    def step(self) -> None:
+        """While paused, let exactly one update through and wait until it is in (or the run has ended)."""
+        with self._changing:
+            self._must_be("paused", "step")
+            before = self._log.published
+            self._clock.go()
+            self.gate.permit_one()
+        while self._log.published == before and not self._over.wait(0.002):
+            pass
+        with self._changing:
+            if self._state == "paused":
+                self._clock.halt()
+
+    def reset(self) -> None:
+        """Return to the initial parameters and an empty trace, stopping a run first: same seed, same start."""
+        self.stop()
+        with self._changing:
+            late = [t.name for t in self._threads if t.is_alive()]
+            if late:
+                raise RuntimeError(f"{', '.join(late)} still computes its last gradient: try again when it is done")
+            self._shared.reset()
+            self._fresh()
+
+    # --- what happens in the threads --------------------------------------
+
+    def _live(self, thread: int) -> None:
+        """One thread's whole life: rounds until the run is over."""
+        try:
+            while not self.gate.stopped:
+                number = self._next_batch[thread]
+                self._next_batch[thread] += 1
+                self._note(thread, self._round(thread, number))
+        except Stopped:
+            pass
+        except BaseException as error:  # noqa: BLE001 - a thread's error is the run's error, whatever it is.
+            self._fail(thread, error)
+        finally:
+            with self._changing:
+                self._alive -= 1
+                last = self._alive == 0
+            if last:
+                self._end()
+
+    def _note(self, thread: int, rows: np.ndarray) -> None:
+        """Log what a round did, and end the run if it was the last or went wrong."""
+        if rows[0, AT["applied"]]:
+            self._log.append(thread, rows)
+            if rows[0, AT["end_version"]] + 1 >= self._limit:
+                self.gate.stop()
+        elif np.isfinite(rows[:, AT["loss"]]).all():
+            self._log.in_flight(thread, rows)  # The limit was reached while it was computed.
+            self.gate.stop()
+        else:
+            self._log.append(thread, rows)
+            with self._changing:
+                if self._diverged_at is None:
+                    self._diverged_at = int(rows[~np.isfinite(rows[:, AT["loss"]]), AT["read_version"]][0])
+            self.gate.stop()
+
+    def _fail(self, thread: int, error: BaseException) -> None:
+        with self._changing:
+            if self._state not in ("running", "paused"):
+                return  # A worker that was given up: its run has ended without it.
+            if self._failure is None:
+                self._failure = (self._name_worker(thread, error), error)
+        self.gate.stop()
+        over = self._over  # Of this run: a later one must not be ended by what is left of it.
+
+        def give_up_waiting() -> None:
+            if not over.wait(PATIENCE):
+                self._end()
+
+        # Others may be deep in a gradient: the error is told without waiting for them.
+        threading.Thread(target=give_up_waiting, name="asyncsgd-failure", daemon=True).start()
+
+    def _name_worker(self, thread: int, error: BaseException) -> int:
+        """Number of the worker whose error this is."""
+        return thread
+
+    def _end(self) -> None:
+        """Say how the run ended. The first to call this decides; later calls change nothing."""
+        with self._changing:
+            if self._state not in ("running", "paused"):
+                return
+            self._shared.close()
+            self._clock.halt()
+            in_flight = self._log.left_in_flight()
+            if self._failure is not None:
+                worker, error = self._failure
+                ended = Ended("failed", worker=worker, error=f"{type(error).__name__}: {error}", in_flight=in_flight)
+            elif self._diverged_at is not None:
+                ended = Ended("diverged", version=self._diverged_at, in_flight=in_flight)
+            else:
+                how = "finished" if self.version >= self._limit else "stopped"
+                ended = Ended(how, in_flight=in_flight)
+            self._ended = ended
+            self._state = ended.how
+            self._over.set()
+
+    def _must_be(self, state: str, action: str) -> None:
+        if self._state != state:
+            raise RuntimeError(f"{action} needs a trainer that is {state}, this one is {self._state}")
+
+
+@cache
+def packages() -> dict[str, str]:
+    """Versions of the packages that a run depends on, for a trace's header."""
+    names = ("tensorflow", "keras", "numpy")
+    return {name: importlib.metadata.version(name) for name in names}

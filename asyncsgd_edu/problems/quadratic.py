@@ -1,0 +1,69 @@
+"""A bowl: the problem whose every law is known in closed form."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from asyncsgd_edu.problems.problem import Batch, Problem
+from asyncsgd_edu.problems.randomness import batch_seed
+from asyncsgd_edu.rules.arguments import positive_number, whole_number
+
+
+class Quadratic(Problem):
+    """Loss 1/2 sum_i h_i w_i^2, with gradient noise of standard deviation `noise`.
+
+    `curvatures` is one number h for all `dimension` weights, or a sequence of one
+    number a weight (then `dimension`, if given, must be its length). The start is
+    w = 1. A batch is one noise vector z, of shape [1, dimension]: the minibatch
+    loss has the extra term noise * z.w, so its gradient is h w + noise z.
+
+    >>> Quadratic(curvatures=[1.0, 0.1]).dimension
+    2
+    """
+
+    name = "quadratic"
+    batch_size = 1
+
+    def __init__(
+        self, curvatures: float | Sequence[float] = 1.0, noise: float = 0.1, dimension: int | None = None
+    ) -> None:
+        if isinstance(curvatures, int | float):
+            dimension = whole_number("dimension", 20 if dimension is None else dimension, 1, 10**7)
+            curvatures = [curvatures] * dimension
+        elif dimension not in (None, len(curvatures)):
+            raise ValueError(f"dimension must be the number of curvatures, {len(curvatures)}, got {dimension!r}")
+        if len(curvatures) == 0:
+            raise ValueError("curvatures must be a number or a sequence of at least one, got an empty sequence")
+        self.curvatures = np.array([positive_number("a curvature", h) for h in curvatures], np.float32)
+        self.noise = positive_number("noise", noise, zero=True)
+        self.dimension = len(self.curvatures)
+
+    def initial(self, seed: int) -> list[np.ndarray]:
+        """One vector of ones, shape [dimension]; the seed plays no part."""
+        return [np.ones(self.dimension, np.float32)]
+
+    def batch(self, worker: tf.Tensor | int, number: tf.Tensor | int, seed: int) -> Batch:
+        """One standard normal vector, shape [1, dimension]."""
+        return (tf.random.stateless_normal([1, self.dimension], batch_seed(seed, worker, number)),)
+
+    def loss(self, parameters: Sequence[tf.Tensor], batch: Batch) -> tf.Tensor:
+        """1/2 sum h w^2 + noise * mean over the batch of z.w."""
+        (weights,) = parameters
+        bowl = 0.5 * tf.reduce_sum(self.curvatures * weights * weights)
+        return bowl + self.noise * tf.reduce_mean(tf.linalg.matvec(batch[0], weights))
+
+    def evaluate(self, parameters: Sequence[np.ndarray]) -> dict[str, float]:
+        """`loss` without the noise, and the `distance` from the minimum."""
+        weights = np.asarray(parameters[0], np.float64)
+        return {
+            "loss": float(0.5 * np.sum(self.curvatures * weights**2)),
+            "distance": float(np.sqrt(np.sum(weights**2))),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Name and arguments, for a trace's header."""
+        same = bool((self.curvatures == self.curvatures[0]).all())
+        shown = float(self.curvatures[0]) if same else self.curvatures.tolist()
+        return {**super().describe(), "curvatures": shown, "noise": self.noise, "dimension": self.dimension}
