@@ -25,12 +25,13 @@ _HOMES = {
     "TraceError": "tracefile",
     "WorkerError": "engines.trainer",
     "configure_devices": "engines.devices",
-    "figures": "view.figures",
     "geometric_staleness": "rules.laws",
     "mean_staleness": "rules.laws",
 }
 
-__all__ = sorted(_HOMES)
+_ROOMS = {"figures": "view.figures", "lessons": "lessons"}  # Whole modules with a public name.
+
+__all__ = sorted([*_HOMES, *_ROOMS])
 
 if TYPE_CHECKING:
     from asyncsgd_edu.engines.async_trainer import AsyncTrainer as AsyncTrainer
@@ -48,19 +49,21 @@ if TYPE_CHECKING:
     from asyncsgd_edu.rules.laws import mean_staleness as mean_staleness
     from asyncsgd_edu.trace import Trace as Trace
     from asyncsgd_edu.tracefile import TraceError as TraceError
-    from asyncsgd_edu.view import figures as figures
+    import asyncsgd_edu.view.figures as figures
     from asyncsgd_edu.view.lab import Lab as Lab
     from asyncsgd_edu.view.live import LiveView as LiveView
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name in _ROOMS:
+        value: object = importlib.import_module(f"{__name__}.{_ROOMS[name]}")
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-    value = module if _HOMES[name].endswith(f".{name}") and name == "figures" else getattr(module, name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *__all__})

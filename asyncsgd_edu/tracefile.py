@@ -155,7 +155,7 @@ def _closing(path: object, line: str, number: int) -> dict[str, Any]:
         raise TraceError(f"{path}: line {number}: the closing line is not JSON ({error})") from error
     if not isinstance(closing.get("ended"), dict) or not isinstance(closing.get("rows"), int):
         raise TraceError(f"{path}: line {number}: the closing line lacks 'ended' or 'rows'")
-    return closing
+    return dict(closing)
 
 
 def _columns(path: object, lines: list[str], dtypes: Mapping[str, np.dtype]) -> dict[str, np.ndarray]:

@@ -93,7 +93,8 @@ class AsyncTrainer(Trainer):
         # Here the gradient is in flight. What the others apply now makes it stale.
 
         with self.gate.turn(worker, "apply"):
-            row[0, AT["end_version"] :] = tower.apply(row[0, AT["loss"]], *gradient).numpy()
+            loss = tf.constant(row[0, AT["loss"]], tf.float64)
+            row[0, AT["end_version"] :] = tower.apply(loss, *gradient).numpy()
         return row
 
 
@@ -128,5 +129,4 @@ class Tower:
         loss = tf.TensorSpec([], tf.float64)
         self.step = tf.function(step, autograph=False).get_concrete_function(named)
         self.compute = tf.function(read_and_compute, autograph=False).get_concrete_function(named)
-        halves = tf.function(apply, autograph=False).get_concrete_function(loss, *shapes)
-        self.apply = lambda at, *gradient: halves(tf.constant(at, tf.float64), *gradient)
+        self.apply = tf.function(apply, autograph=False).get_concrete_function(loss, *shapes)

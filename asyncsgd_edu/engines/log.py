@@ -73,9 +73,11 @@ class VersionLog:
         self._in_flight[thread] = rows
 
     @property
-    def published(self) -> int:
-        """Rows appended so far, merged or not."""
-        return sum(buffer.published for buffer in self._buffers)
+    def version(self) -> int:
+        """Version up to which the log has no gap."""
+        with self._merging:
+            self._merge()
+            return self._version
 
     def left_in_flight(self) -> tuple[InFlight, ...]:
         """The gradients that are in flight now, in order of worker."""

@@ -61,7 +61,7 @@ class SharedParameters:
             self._limit = tf.Variable(0, dtype=tf.int64, name="limit")
             self._section = tf.CriticalSection(name="parameters")
         state = [*self.variables, *optimizer.variables]
-        self._first = [(variable, np.array(variable)) for variable in state]
+        self._first = [(variable, np.array(variable.numpy())) for variable in state]
         self._values = tf.function(lambda: self.read().values, autograph=False).get_concrete_function()
 
     def read(self) -> Read:
@@ -117,7 +117,7 @@ class SharedParameters:
 
     def values(self) -> list[np.ndarray]:
         """Copies of the parameters, read as a worker reads them."""
-        return [np.array(value) for value in self._values()]
+        return [np.array(value.numpy()) for value in self._values()]
 
     def reset(self) -> None:
         """Return parameters, slots and counters to where they started."""

@@ -190,10 +190,11 @@ class Trainer(ABC):
         """While paused, let exactly one update through and wait until it is in (or the run has ended)."""
         with self._changing:
             self._must_be("paused", "step")
-            before = self._log.published
+            before = self.version
             self._clock.go()
             self.gate.permit_one()
-        while self._log.published == before and not self._over.wait(0.002):
+        # Until the update is in, and in the log too: a caller may look at the trace next.
+        while not before < self.version <= self._log.version and not self._over.wait(0.002):
             pass
         with self._changing:
             if self._state == "paused":

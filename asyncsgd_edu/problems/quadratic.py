@@ -51,8 +51,10 @@ class Quadratic(Problem):
     def loss(self, parameters: Sequence[tf.Tensor], batch: Batch) -> tf.Tensor:
         """1/2 sum h w^2 + noise * mean over the batch of z.w."""
         (weights,) = parameters
-        bowl = 0.5 * tf.reduce_sum(self.curvatures * weights * weights)
-        return bowl + self.noise * tf.reduce_mean(tf.linalg.matvec(batch[0], weights))
+        # One sum, weight by weight: with one for the bowl and one for the noise a graph adds
+        # the parts of the gradient in another order than eager code does.
+        tilt = self.noise * tf.reduce_mean(batch[0], axis=0)
+        return tf.reduce_sum(0.5 * self.curvatures * tf.square(weights) + tilt * weights)
 
     def evaluate(self, parameters: Sequence[np.ndarray]) -> dict[str, float]:
         """`loss` without the noise, and the `distance` from the minimum."""

@@ -28,9 +28,10 @@ def whole_number(name: str, value: object, low: int, high: int) -> int:
     sentence = f"{name} must be a whole number from {low} to {high}, got {value!r}"
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(sentence)
-    if not low <= value <= high:
+    number = int(value)
+    if not low <= number <= high:
         raise ValueError(sentence)
-    return int(value)
+    return number
 
 
 def positive_number(name: str, value: object, *, zero: bool = False) -> float:

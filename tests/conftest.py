@@ -1,0 +1,19 @@
+"""What all tests share: a quiet TensorFlow with eight logical devices.
+
+Nothing here knows what a test is about.
+"""
+
+import os
+
+import pytest
+
+# Before anything imports TensorFlow, kernels in subprocesses included.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+@pytest.fixture(scope="session")
+def eight_devices() -> list[str]:
+    """Names of eight devices; made once, before TensorFlow starts, since that is when it can be done."""
+    from asyncsgd_edu import configure_devices
+
+    return configure_devices(8)
