@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from asyncsgd_edu.rules.laws import mean_staleness as mean_staleness
     from asyncsgd_edu.trace import Trace as Trace
     from asyncsgd_edu.tracefile import TraceError as TraceError
-    import asyncsgd_edu.view.figures as figures
+    from asyncsgd_edu.view import figures as figures
     from asyncsgd_edu.view.lab import Lab as Lab
     from asyncsgd_edu.view.live import LiveView as LiveView
 

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from asyncsgd_edu.engines import devices as devices_
 from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.gates import OpenGate
-from asyncsgd_edu.engines.log import AT, as_rows
+from asyncsgd_edu.engines.log import AT, as_rows, landed
 from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
 from asyncsgd_edu.engines.trainer import Trainer
 from asyncsgd_edu.problems.problem import Problem, check_problem
+from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
 from asyncsgd_edu.rules.durations import Duration, check_durations
 from asyncsgd_edu.trace import Header
@@ -79,23 +79,21 @@ class AsyncTrainer(Trainer):
         tower, batch = self._towers[worker], tf.constant([worker, number], tf.int64)
         with self.gate.free_pass(worker) as free:
             if free and self.durations is None:
-                return as_rows([worker], number, tower.step(batch).numpy()[None])  # The same, in one call.
+                return as_rows([worker], number, tower.step(batch))  # The three, in one call.
 
         with self.gate.turn(worker, "read"):
             read, *gradient = tower.compute(batch)
-        row = as_rows([worker], number, np.append(read.numpy(), [0, 0, 0])[None])
+        row = as_rows([worker], number, read)
         self._log.in_flight(worker, row)
-
         if self.durations is not None:
             self.gate.sleep(self.durations.seconds(self.seed, worker, number))
-            row[0, AT["ready_time"]] = time.time()
+            row[:, AT["ready_time"]] = time.time()
 
-        # Here the gradient is in flight. What the others apply now makes it stale.
+        # The gradient is in flight. Whatever the others apply now makes it stale.
 
         with self.gate.turn(worker, "apply"):
-            loss = tf.constant(row[0, AT["loss"]], tf.float64)
-            row[0, AT["end_version"] :] = tower.apply(loss, *gradient).numpy()
-        return row
+            applied = tower.apply(read[-1], *gradient)
+        return landed(row, applied)
 
 
 class Tower:

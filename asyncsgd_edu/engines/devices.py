@@ -6,8 +6,7 @@ they are made once, at the largest number that a slider offers.
 
 from collections.abc import Sequence
 
-import tensorflow as tf
-
+from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import whole_number
 
 MOST = 8

@@ -7,6 +7,7 @@ up to the first update whose row has not arrived: a consistent prefix.
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -144,10 +145,21 @@ class VersionLog:
         self._length = high
 
 
-def as_rows(worker: Sequence[int], batch: int, report: np.ndarray) -> np.ndarray:
-    """Log rows of gradients of the given workers from a graph's report, shape [n, len(HEAD) + len(TAIL)]."""
-    rows = np.empty((len(worker), len(ROW)))
+def as_rows(worker: Sequence[int], batch: int, report: Any) -> np.ndarray:
+    """Log rows of gradients of the given workers from what a graph reported of each.
+
+    `report` is a tensor of float64 numbers, HEAD or HEAD and TAIL of each gradient in turn.
+    Without the tail the gradients are in flight, until `landed` adds it.
+    """
+    numbers = report.numpy().reshape(len(worker), -1)
+    rows = np.zeros((len(worker), len(ROW)))
     rows[:, 0] = worker
     rows[:, 1] = batch
-    rows[:, 2 : 2 + report.shape[-1]] = report
+    rows[:, 2 : 2 + numbers.shape[1]] = numbers
+    return rows
+
+
+def landed(rows: np.ndarray, report: Any) -> np.ndarray:
+    """The rows with their TAIL, a tensor that holds for all of them: they went into one update."""
+    rows[:, -len(TAIL) :] = report.numpy()
     return rows

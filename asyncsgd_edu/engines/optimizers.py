@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import keras
-
+from asyncsgd_edu.quiet import keras
 from asyncsgd_edu.rules.arguments import positive_number
 
 DEFAULT_LEARNING_RATE = 0.05

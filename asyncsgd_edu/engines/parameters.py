@@ -12,10 +12,9 @@ TensorFlow does for each single variable.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
-import tensorflow as tf
 
+from asyncsgd_edu.quiet import keras, tf
 from asyncsgd_edu.rules.arguments import one_of
 
 ACCESS = ("consistent", "lock_free")

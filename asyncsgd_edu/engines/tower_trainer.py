@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from asyncsgd_edu.engines import devices as devices_
 from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.gates import OpenGate
-from asyncsgd_edu.engines.log import AT, as_rows
+from asyncsgd_edu.engines.log import AT, as_rows, landed
 from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
 from asyncsgd_edu.engines.trainer import Trainer
 from asyncsgd_edu.problems.problem import Problem, check_problem
+from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
 from asyncsgd_edu.rules.durations import Duration, check_durations
 from asyncsgd_edu.trace import Header
@@ -101,23 +101,20 @@ class TowerTrainer(Trainer):
         towers, batch = range(self.workers), tf.constant(number, tf.int64)
         with self.gate.free_pass(thread) as free:
             if free and self.durations is None:
-                return as_rows(towers, number, self._step(batch).numpy())  # The same, in one call.
+                return as_rows(towers, number, self._step(batch))  # All of it, in one call.
 
         with self.gate.turn(thread, "read"):
-            reports, *gradient = self._compute(batch)
-        rows = as_rows(towers, number, np.pad(reports.numpy(), [(0, 0), (0, 3)]))
+            reports, *average = self._compute(batch)
+        rows = as_rows(towers, number, reports)
         self._log.in_flight(thread, rows)
-
         if self.durations is not None:
             # The towers work side by side, so the update waits for the slowest of them.
-            seconds = [self.durations.seconds(self.seed, tower, number) for tower in towers]
-            rows[:, AT["ready_time"]] += seconds
+            rows[:, AT["ready_time"]] += [self.durations.seconds(self.seed, tower, number) for tower in towers]
             self.gate.sleep(max(0.0, rows[:, AT["ready_time"]].max() - time.time()))
 
         with self.gate.turn(thread, "apply"):
-            losses = tf.constant(rows[:, AT["loss"]], tf.float64)
-            rows[:, AT["end_version"] :] = self._apply(losses, *gradient).numpy()
-        return rows
+            applied = self._apply(reports[:, -1], *average)
+        return landed(rows, applied)
 
     def _name_worker(self, thread: int, error: BaseException) -> int:
         """Number of the tower that an error of the graph names, else 0."""

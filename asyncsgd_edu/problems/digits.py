@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from asyncsgd_edu.problems.problem import Batch, Problem
 from asyncsgd_edu.problems.randomness import batch_seed, initial_generator
+from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import one_of, whole_number
 
 HELD_OUT = 360  # A fifth; the split belongs to the problem, not to a run's seed, so that runs compare.

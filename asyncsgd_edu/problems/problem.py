@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+
+from asyncsgd_edu.quiet import tf
 
 Batch = tuple[tf.Tensor, ...]
 

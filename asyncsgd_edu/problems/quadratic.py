@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from asyncsgd_edu.problems.problem import Batch, Problem
 from asyncsgd_edu.problems.randomness import batch_seed
+from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import positive_number, whole_number
 
 

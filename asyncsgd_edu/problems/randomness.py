@@ -5,7 +5,8 @@ as it is asked for. There is no generator to share, and so none to race for.
 """
 
 import numpy as np
-import tensorflow as tf
+
+from asyncsgd_edu.quiet import tf
 
 INITIAL, BATCH = 0, 1  # Purposes; durations use 2, see rules/durations.py.
 

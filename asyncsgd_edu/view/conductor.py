@@ -1,0 +1,251 @@
+"""The one thread behind the dashboard: it builds, starts, watches and evaluates runs.
+
+A callback only posts what is wanted and returns, on whichever thread it was called.
+Everything slow, and every frame, happens here, one after the other. Nothing here
+knows a control or a button.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from asyncsgd_edu.view import panels
+from asyncsgd_edu.view.configuration import Configuration
+from asyncsgd_edu.view.live import GOING, LiveView
+from asyncsgd_edu.view.live_figure import MOST_FINISHED, Finished
+from asyncsgd_edu.view.series import Digest
+
+if TYPE_CHECKING:
+    from asyncsgd_edu.engines.trainer import Trainer
+    from asyncsgd_edu.trace import Trace
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has ended. `after` is the number of the run that it went on from, None for a fresh start."""
+
+    number: int
+    after: int | None
+    configuration: Configuration
+    how: str
+    updates: int
+    seconds: float
+    mean_staleness: float
+    expected: int | None
+    loss: float
+    accuracy: float | None
+    curve: Finished
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the status line says. `state` is a trainer's, or `building` or `evaluating`."""
+
+    state: str = "ready"
+    version: int = 0
+    first: int = 0
+    target: int = 0
+    staleness: str = ""
+    loss: str = ""
+    accuracy: float | None = None
+    conditions: str = ""
+    problem: str = ""  # What went wrong, in words; empty while nothing has.
+
+
+class Conductor:
+    """Runs configurations one after the other and keeps `runs`, those that have ended.
+
+    `report` is called on this thread with what there is to say. The thread,
+    `asyncsgd-lab`, lives while there is something to do.
+    """
+
+    def __init__(self, view: LiveView, report: Callable[[Report], None]) -> None:
+        self.view = view
+        self.trainer: Trainer | None = None
+        self.runs: tuple[Run, ...] = ()
+        self.error: Exception | None = None
+        self._tell = report
+        self._report = Report()
+        self._made_of: Configuration | None = None
+        self._running: Configuration | None = None
+        self._after: int | None = None
+        self._watching = False
+        self._cancel = threading.Event()
+        self._wake = threading.Condition()
+        self._commands: deque[Callable[[], None]] = deque()
+        self._thread: threading.Thread | None = None
+
+    # --- what callbacks call: each returns at once -------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is a run under way, or anything else still to do."""
+        return self._thread is not None
+
+    @property
+    def trace(self) -> "Trace | None":
+        """The present trainer's trace, None before the first run."""
+        trainer = self.trainer  # Once: the thread may replace it between two looks.
+        return trainer.trace if trainer is not None else None
+
+    def run(self, configuration: Configuration) -> None:
+        """Run it, going on from the present parameters where the trainer would be the same.
+
+        Raises RuntimeError while a run is under way.
+        """
+        with self._wake:
+            if self._running is not None:
+                raise RuntimeError("a run is under way: wait for it or stop it before starting another")
+            self._running, self.error, self._cancel = configuration, None, threading.Event()
+            self.post(partial(self._begin, configuration, self._cancel))
+
+    def stop(self) -> None:
+        """End the run under way, also one that is still being built."""
+        self._cancel.set()
+        self.post(self._halt)
+
+    def pause(self) -> None:
+        """Pause a run that is running, resume one that is paused."""
+        self.post(self._toggle)
+
+    def step(self) -> None:
+        """Let one update of a paused run through."""
+        self.post(self._step)
+
+    def reset(self) -> None:
+        """Stop, and return to the initial parameters: same seed, same start."""
+        self._cancel.set()
+        self.post(self._reset)
+
+    def post(self, command: Callable[[], None]) -> None:
+        """Have `command` called on this thread."""
+        with self._wake:
+            self._commands.append(command)
+            self._wake.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="asyncsgd-lab", daemon=True)
+                self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until there is nothing left to do; False if that takes longer than `timeout` seconds."""
+        with self._wake:
+            return self._wake.wait_for(lambda: self._thread is None, timeout)
+
+    # --- what happens on the thread ----------------------------------------
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                if not self._commands and not self._watching:
+                    self._thread = None
+                    self._wake.notify_all()
+                    return
+                if not self._commands:
+                    self._wake.wait(self.view.interval)
+                command = self._commands.popleft() if self._commands else None
+            try:
+                if command is not None:
+                    command()
+                if self._watching:
+                    self._look()
+            except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to: the status line tells.
+                self._failed(error)
+
+    def _begin(self, configuration: Configuration, cancel: threading.Event) -> None:
+        goes_on = self.trainer is not None and configuration.of_trainer == self._made_of
+        self._say(Report("building"))
+        if not goes_on:
+            self.trainer, self._made_of, self._after = None, None, None
+            self._show_finished()
+            self.view.clear()
+            self.trainer = configuration.trainer()
+            self._made_of = configuration.of_trainer
+        assert self.trainer is not None
+        first = self.trainer.trace.version
+        target = first + configuration.updates
+        if cancel.is_set():
+            self._running = None
+            self._say(Report("stopped", first, first, target))
+            return
+        self._report = Report("running", first, first, target)
+        self.trainer.start(updates=configuration.updates)
+        self._watching = True
+
+    def _look(self) -> None:
+        assert self.trainer is not None
+        state = self.view.look(self.trainer)
+        numbers = self.view.digest
+        header = self.trainer.header
+        self._say(replace(
+            self._report, state=state if state in GOING else "evaluating", version=numbers.version,
+            staleness=panels.staleness_words(header, numbers), loss=panels.loss_words(header, numbers),
+            conditions=panels.conditions(header), accuracy=None,
+        ))  # fmt: skip
+        if state not in GOING:
+            self._watching = False
+            self._finish(state, numbers)
+
+    def _finish(self, state: str, numbers: Digest) -> None:
+        """Evaluate the run that has just ended and put it among the finished ones."""
+        trainer, configuration = self.trainer, self._running
+        assert trainer is not None
+        assert configuration is not None
+        problem = ""
+        try:
+            trace = trainer.wait()
+        except Exception as error:  # noqa: BLE001 - the worker's error is the run's: said, and kept for whoever waits.
+            self.error, problem, trace = error, str(error), trainer.trace
+        if state == "diverged":
+            problem = f"the loss was not finite at version {trace.header.ended.version}: try a smaller learning rate"
+        scores = trainer.evaluate()
+        number = len(self.runs) + 1
+        label = f"run {number}: {configuration.label}"
+        run = Run(
+            number, self._after, configuration, state, numbers.version, numbers.seconds, numbers.mean_staleness,
+            trainer.workers - 1 if panels.marks_law(trace.header) else None, scores["loss"], scores.get("accuracy"),
+            Finished(number, label, numbers.curve, trace.header.batch_size),
+        )  # fmt: skip
+        self.runs = (*self.runs, run)
+        self._after, self._running = number, None
+        self._say(replace(self._report, state=state, accuracy=run.accuracy, problem=problem))
+
+    def _halt(self) -> None:
+        if self.trainer is not None and self.trainer.state in GOING:
+            self.trainer.stop()
+
+    def _toggle(self) -> None:
+        if self.trainer is not None and self.trainer.state == "paused":
+            self.trainer.resume()
+        elif self.trainer is not None and self.trainer.state == "running":
+            self.trainer.pause()
+
+    def _step(self) -> None:
+        if self.trainer is not None and self.trainer.state == "paused":
+            self.trainer.step()
+
+    def _reset(self) -> None:
+        self._halt()
+        if self._watching:
+            self._look()
+        if self.trainer is not None:
+            self.trainer.reset()
+        self._after = None
+        self._show_finished()
+        self.view.clear()
+        self._say(Report())
+
+    def _show_finished(self) -> None:
+        """Draw the finished runs behind the present one, without those that it went on from."""
+        self.view.finished = tuple(run.curve for run in self.runs[-MOST_FINISHED:])
+
+    def _failed(self, error: Exception) -> None:
+        self.error, self._watching, self._running = error, False, None
+        self._say(replace(self._report, state="failed", problem=f"{type(error).__name__}: {error}"))
+        self._halt()
+
+    def _say(self, report: Report) -> None:
+        self._report = report
+        self._tell(report)

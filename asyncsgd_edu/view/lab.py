@@ -1,0 +1,274 @@
+"""The dashboard: controls, a status line in words, the live view, a table of runs.
+
+Widgets hold the controls and compute nothing. A callback reads them into a
+`Configuration` and hands it on; it may be called on any thread, and returns at once.
+"""
+
+import html
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as widgets
+
+from asyncsgd_edu.problems.catalogue import PROBLEMS
+from asyncsgd_edu.view.conductor import Conductor, Report, Run
+from asyncsgd_edu.view.configuration import LAWS, MODES, MOST_GPUS, MOST_THREADS, Configuration
+from asyncsgd_edu.view.live import GOING, LiveView
+from asyncsgd_edu.view.series import AXES
+
+if TYPE_CHECKING:
+    from asyncsgd_edu.engines.trainer import Trainer
+    from asyncsgd_edu.trace import Trace
+
+ALARM = "#B00020"
+SHOWN_RUNS = 12
+CELL = "padding:0 8px"
+
+
+class Lab(widgets.VBox):
+    """A dashboard that runs a `Configuration` and shows it live; every control is an argument.
+
+    Run goes on from the present parameters while the controls that make a trainer
+    stay as they are; Reset returns to the initial ones (same seed, same start). As the
+    last expression of a cell it shows itself. Making and showing it loads no TensorFlow.
+    Raises ValueError or TypeError for a bad control, as `Configuration` does.
+    """
+
+    def __init__(
+        self,
+        mode: str = "threads",
+        threads: int = 4,
+        gpus: int = 1,
+        learning_rate: float = 0.05,
+        problem: str = "digits-cnn",
+        duration_law: str = "none",
+        duration: float = 0.01,
+        updates: int = 2000,
+        seed: int = 0,
+        by: str = "updates",
+    ) -> None:
+        first = Configuration(
+            mode, threads, gpus, learning_rate, problem, duration_law, duration, updates, seed, by
+        )  # fmt: skip
+        self._make_controls(first)
+        self._make_buttons()
+        self._status = widgets.HTML(layout={"height": "48px", "margin": "0 8px"})
+        self._table = widgets.HTML(_table(()), layout={"margin": "0 8px", "overflow": "auto"})
+        self._view = LiveView(by=first.by)
+        self._conductor = Conductor(self._view, self._show)
+        super().__init__([*self._rows(), self._status, self._view.figure, self._table])
+        self.layout.width = "100%"
+        self._show(Report())
+        self._adapt_controls()
+
+    # --- for notebooks and tests ------------------------------------------
+
+    @property
+    def configuration(self) -> Configuration:
+        """What the controls say now. Raises ValueError or TypeError if that cannot be run."""
+        return Configuration(**{name: control.value for name, control in self._controls.items()})
+
+    @property
+    def trainer(self) -> "Trainer | None":
+        """The trainer of the present run, None before the first."""
+        return self._conductor.trainer
+
+    @property
+    def trace(self) -> "Trace | None":
+        """The trace of the present run so far, None before the first."""
+        return self._conductor.trace
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs that have ended, in order."""
+        return self._conductor.runs
+
+    @property
+    def status(self) -> str:
+        """The status line, as shown (HTML)."""
+        return str(self._status.value)
+
+    def run(self, wait: bool = False) -> None:
+        """Press Run. With `wait`, return when the run has ended, and raise its error if it failed.
+
+        Raises ValueError or TypeError for a bad control, and RuntimeError while a run is under way.
+        """
+        self._conductor.run(self.configuration)
+        if not wait:
+            return
+        try:
+            self.wait()
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        if self._conductor.error is not None:
+            raise self._conductor.error
+
+    def stop(self) -> None:
+        """Press Stop; returns at once (`wait()` waits for the end)."""
+        self._conductor.stop()
+
+    def reset(self) -> None:
+        """Press Reset; returns at once."""
+        self._conductor.reset()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is under way and the last frame is drawn; False after `timeout` seconds."""
+        return self._conductor.wait(timeout)
+
+    def close(self) -> None:
+        """Stop what is under way and take the dashboard away."""
+        self.stop()
+        self.wait(5)
+        self._view.figure.close()
+        super().close()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        self._view.figure.settle()
+        return super()._repr_mimebundle_(**kwargs)
+
+    # --- widgets -----------------------------------------------------------
+
+    def _make_controls(self, first: Configuration) -> None:
+        def field(kind: type[Any], label: str, name: str, width: str, **more: Any) -> Any:
+            style = {"description_width": "initial"}
+            layout = {"width": width, "margin": "2px 16px 2px 2px"}
+            return kind(value=getattr(first, name), description=label, style=style, layout=layout, **more)
+
+        def choice(name: str, options: Sequence[str], tooltips: Sequence[str]) -> Any:
+            style = {"button_width": "84px"}
+            return widgets.ToggleButtons(
+                options=options, value=getattr(first, name), style=style, tooltips=tooltips,
+                layout={"width": "auto", "margin": "2px 16px 2px 0"},
+            )  # fmt: skip
+
+        slide = {"min": 1, "continuous_update": False}
+        self._controls: dict[str, Any] = {
+            "mode": choice("mode", MODES, ["asynchronous: one thread a worker", "synchronous: one tower a GPU"]),
+            "threads": field(widgets.IntSlider, "Threads", "threads", "290px", max=MOST_THREADS, **slide),
+            "gpus": field(widgets.IntSlider, "GPUs", "gpus", "260px", max=MOST_GPUS, **slide),
+            "learning_rate": field(widgets.FloatText, "Learning rate", "learning_rate", "180px", step=0.01),
+            "problem": field(widgets.Dropdown, "Problem", "problem", "200px", options=PROBLEMS),
+            "duration_law": field(widgets.Dropdown, "Injected duration", "duration_law", "230px", options=LAWS),
+            "duration": field(widgets.FloatText, "mean, seconds", "duration", "180px", step=0.005),
+            "updates": field(widgets.IntText, "Updates", "updates", "150px", step=500),
+            "seed": field(widgets.IntText, "Seed", "seed", "120px"),
+            "by": choice("by", AXES, [f"loss by {axis}" for axis in AXES]),
+        }
+        for name in ("mode", "duration_law"):
+            self._controls[name].observe(lambda _: self._adapt_controls(), "value")
+        self._controls["by"].observe(self._change_axis, "value")
+
+    def _make_buttons(self) -> None:
+        def button(name: str, press: Callable[[], None], tooltip: str, style: str = "") -> widgets.Button:
+            made = widgets.Button(description=name, tooltip=tooltip, button_style=style, layout={"width": "84px"})
+            made.on_click(lambda _: press())
+            return made
+
+        self._run = button("Run", self._press_run, "Do that many updates, from the present parameters", "success")
+        self._stop = button("Stop", self.stop, "End the run now", "danger")
+        self._pause = button("Pause", lambda: self._conductor.pause(), "Hold all workers, or let them go on")
+        self._step = button("Step", lambda: self._conductor.step(), "While paused: let one update through")
+        self._reset = button("Reset", self.reset, "Back to the initial parameters: same seed, same start")
+        self._progress = widgets.IntProgress(
+            description="Updates", max=1, style={"description_width": "initial"}, layout={"width": "340px"}
+        )
+        self._count = widgets.Label()
+
+    def _rows(self) -> list[widgets.Widget]:
+        c = self._controls
+        row = {"flex_flow": "row wrap", "align_items": "center"}
+        buttons = [self._run, self._stop, self._pause, self._step, self._reset, self._progress, self._count]
+        return [
+            widgets.HBox([widgets.Label("Mode"), c["mode"], c["threads"], c["gpus"]], layout=row),
+            widgets.HBox([c["problem"], c["learning_rate"], c["duration_law"], c["duration"]], layout=row),
+            widgets.HBox([c["updates"], c["seed"], widgets.Label("Plot by"), c["by"]], layout=row),
+            widgets.HBox(buttons, layout=row),
+        ]
+
+    # --- callbacks: any thread, nothing slow --------------------------------
+
+    def _press_run(self) -> None:
+        try:
+            self.run()
+        except (ValueError, TypeError) as error:
+            self._status.value = _lines("<b>not started</b>", _alarm(str(error)))
+        except RuntimeError:
+            pass  # Pressed twice: the first press counts.
+
+    def _adapt_controls(self) -> None:
+        towers = self._controls["mode"].value == "towers"
+        self._controls["threads"].disabled = towers
+        self._controls["gpus"].description = "GPUs (towers)" if towers else "GPUs"
+        self._controls["duration"].disabled = self._controls["duration_law"].value == "none"
+
+    def _change_axis(self, change: Any) -> None:
+        self._conductor.post(lambda: setattr(self._view, "by", change["new"]))
+
+    def _show(self, report: Report) -> None:
+        """Put a report into the widgets. Called by the conductor, on its thread."""
+        going, busy = report.state in GOING, report.state in ("building", "evaluating")
+        self._run.disabled = going or busy
+        self._stop.disabled = not (going or report.state == "building")
+        self._pause.disabled = not going
+        self._pause.description = "Resume" if report.state == "paused" else "Pause"
+        self._step.disabled = report.state != "paused"
+        self._reset.disabled = report.state == "evaluating"
+        total, done = max(1, report.target - report.first), max(0, report.version - report.first)
+        self._progress.max = total
+        self._progress.value = done
+        self._count.value = f"{done} of {total}" if report.target else ""
+        self._status.value = _status(report)
+        self._table.value = _table(self.runs)
+
+
+def _alarm(words: str) -> str:
+    return f'<b style="color:{ALARM}">Error: {html.escape(words)}</b>'
+
+
+def _status(report: Report) -> str:
+    """A report as two lines of text: always two, so that nothing below them jumps."""
+    if report.state == "building":
+        first, second = "<b>building…</b>", "loading TensorFlow and tracing the training step; Stop works here too"
+    elif not report.target:
+        first, second = f"<b>{report.state}</b> · version 0", "press Run"
+    else:
+        accuracy = "follows at the end" if report.accuracy is None else f"{report.accuracy:.3f}"
+        version = f"version {report.version} of {report.target}"
+        parts = [version, report.staleness, report.loss, f"held-out accuracy {accuracy}"]
+        first = f"<b>{report.state}</b> · " + " · ".join(html.escape(part) for part in parts if part)
+        second = html.escape(report.conditions or "real durations, nothing injected")
+    return _lines(first, _alarm(report.problem) if report.problem else second)
+
+
+def _lines(first: str, second: str) -> str:
+    return f'<div style="line-height:22px">{first}<br>{second}</div>'
+
+
+def _table(runs: Sequence[Run]) -> str:
+    """The finished runs as an HTML table, newest last."""
+    if not runs:
+        return "<i>Finished runs are listed here.</i>"
+    names = (
+        "run", "mode", "workers", "learning rate", "problem", "injected", "how it ended", "updates", "seconds",
+        "mean staleness", "N - 1", "held-out loss", "accuracy",
+    )  # fmt: skip
+    rows = []
+    for run in runs[-SHOWN_RUNS:]:
+        c = run.configuration
+        cells = (
+            str(run.number) + (f" (after {run.after})" if run.after else ""), c.mode, str(c.workers),
+            f"{c.learning_rate:g}", c.problem, c.injected, run.how, str(run.updates), f"{run.seconds:.2f}",
+            _number(run.mean_staleness, ".2f"), "-" if run.expected is None else str(run.expected),
+            _number(run.loss, ".4g"), "-" if run.accuracy is None else f"{run.accuracy:.3f}",
+        )  # fmt: skip
+        row = "".join(f'<td style="{CELL};white-space:nowrap">{html.escape(cell)}</td>' for cell in cells)
+        rows.append(f"<tr>{row}</tr>")
+    head = "".join(f'<th style="{CELL};text-align:left;vertical-align:bottom">{name}</th>' for name in names)
+    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'<table style="line-height:1.5;font-size:12px">{body}</table>'
+
+
+def _number(value: float, form: str) -> str:
+    return format(value, form) if math.isfinite(value) else "-" if math.isnan(value) else "infinite"

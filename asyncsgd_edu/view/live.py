@@ -1,0 +1,179 @@
+"""A trace shown while it grows: one figure, made once, and one thread that draws.
+
+Workers never come here: they append to their trace, and the pump looks at it a few
+times a second. Everything drawn comes from `series` and `panels`, as in the static
+figures.
+"""
+
+import html
+import threading
+import time
+from typing import Any, Protocol
+
+import ipywidgets as widgets
+
+from asyncsgd_edu.rules.arguments import one_of
+from asyncsgd_edu.trace import Trace
+from asyncsgd_edu.view import panels, series
+from asyncsgd_edu.view.live_figure import Finished, LiveFigure, empty_frame, frame
+
+FASTEST, SLOWEST = 0.125, 0.2  # Seconds between two frames.
+PATIENCE = 60.0  # Seconds that a pump waits for a trainer that has not been started.
+GOING = ("running", "paused")
+
+
+class Watched(Protocol):
+    """What a view needs of a trainer."""
+
+    @property
+    def state(self) -> str:
+        """`ready`, `running`, `paused`, or how the run ended."""
+
+    @property
+    def trace(self) -> Trace:
+        """A consistent prefix of the run's trace."""
+
+
+class LiveView:
+    """A growing trace: convergence on top, staleness and the last gradients below, numbers in text.
+
+    `LiveView(trainer)` starts to watch at once; `draw(trace)` draws one frame of any
+    trace. As the last expression of a cell it shows itself. Raises ValueError for an
+    unknown `by`.
+    """
+
+    def __init__(self, trainer: Watched | None = None, by: str = "updates") -> None:
+        self._by = one_of("by", by, series.AXES)
+        self.finished: tuple[Finished, ...] = ()
+        self.figure = LiveFigure()
+        self.text = widgets.HTML(layout={"min_height": "28px", "margin": "0 0 0 8px"})
+        self.box = widgets.VBox([self.figure, self.text])
+        self.frames = 0
+        self.digest = series.Digest()
+        self._drawing = threading.RLock()
+        self._growing = series.Growing()
+        self._trace: Trace | None = None
+        self._cost = 0.0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.clear()
+        if trainer is not None:
+            self.watch(trainer)
+
+    @property
+    def by(self) -> str:
+        """The horizontal axis of the convergence plot: updates, samples or seconds."""
+        return self._by
+
+    @by.setter
+    def by(self, by: str) -> None:
+        self._by = one_of("by", by, series.AXES)
+        self.redraw()
+
+    @property
+    def interval(self) -> float:
+        """Seconds to the next frame: longer where a frame costs more, so that the run keeps the processor."""
+        return min(SLOWEST, max(FASTEST, 40 * self._cost))
+
+    def draw(self, trace: Trace) -> series.Digest:
+        """Draw one frame of a trace and return the numbers that it shows."""
+        with self._drawing:
+            began = time.thread_time()
+            digest = self._growing(trace)
+            self.figure.show_frame(*frame(trace, digest, self._by, self.finished))
+            self._say(_sentence(trace, digest))
+            self._trace, self.digest = trace, digest
+            self.frames += 1
+            self._cost = time.thread_time() - began
+            return digest
+
+    def redraw(self) -> None:
+        """Draw the present trace again, after a change of axis or of the finished runs."""
+        with self._drawing:
+            if self._trace is None:
+                self.clear()
+            else:
+                self.draw(self._trace)
+                self.figure.repeat_frame()
+
+    def clear(self) -> None:
+        """Show no run (the finished ones stay)."""
+        with self._drawing:
+            self._trace, self.digest = None, series.Digest()
+            self._growing = series.Growing()
+            self.figure.show_frame(*empty_frame(self._by, self.finished))
+            self.figure.repeat_frame()
+            self._say("no updates yet")
+
+    def look(self, trainer: Watched) -> str:
+        """Draw the trainer's trace if it has grown; return the trainer's state before that."""
+        # The state first: what is read after the end of a run is all of it.
+        state, trace = trainer.state, trainer.trace
+        with self._drawing:
+            if self._trace is None or len(trace) != len(self._trace) or state not in GOING:
+                self.draw(trace)
+            if state not in GOING:
+                self.figure.repeat_frame()
+        return state
+
+    def watch(self, trainer: Watched) -> None:
+        """Draw the trainer's trace until its run ends; replaces a trainer that was watched before."""
+        self.close()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(
+            target=self._pump, args=(trainer, self._stop), name="asyncsgd-live", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the last frame of the watched run has been drawn; False after `timeout` seconds."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout)
+        return thread is None or not thread.is_alive()
+
+    def close(self) -> None:
+        """Stop watching. The picture stays."""
+        self._stop.set()
+        self.wait()
+        self._thread = None
+
+    def _pump(self, trainer: Watched, stop: threading.Event) -> None:
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while trainer.state == "ready" and time.monotonic() < deadline:
+                if stop.wait(0.05):
+                    return
+            while self.look(trainer) in GOING and not stop.wait(self.interval):
+                pass
+        except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to: whoever looks is told.
+            self.show_error(error)
+
+    def show_error(self, error: BaseException) -> None:
+        """Say in the text line that drawing failed, and why."""
+        self._say(f"the view failed: {type(error).__name__}: {error}", alarm=True)
+
+    def _say(self, sentence: str, *, alarm: bool = False) -> None:
+        words = html.escape(sentence)
+        self.text.value = f'<b style="color:#B00020">{words}</b>' if alarm else words
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        self.figure.settle()
+        return self.box._repr_mimebundle_(**kwargs)
+
+
+def _sentence(trace: Trace, digest: series.Digest) -> str:
+    if not len(trace):
+        return "no updates yet"
+    dropped = digest.rows - digest.applied
+    parts = [
+        panels.subject(trace.header),
+        f"version {digest.version}",
+        f"{digest.rows} gradients" + (f" ({dropped} dropped)" if dropped else ""),
+        panels.staleness_words(trace.header, digest),
+        f"largest {digest.largest_staleness}",
+        panels.loss_words(trace.header, digest),
+        f"{digest.seconds:.2f} s",
+        panels.conditions(trace.header),
+    ]
+    return " · ".join(part for part in parts if part)

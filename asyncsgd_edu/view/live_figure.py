@@ -1,0 +1,171 @@
+"""The one figure of the live view: its places, its frames, and the lock around it.
+
+Three plots in fixed places, made once; a frame sends their data. Nothing here looks
+at a trainer or starts a thread.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.basedatatypes import Undefined
+
+from asyncsgd_edu.trace import COLUMNS, Header, Trace
+from asyncsgd_edu.view import panels, series
+from asyncsgd_edu.view.thinning import WINDOW
+
+HEIGHT = 520
+MOST_FINISHED = 6
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that has ended, to be drawn thinly behind the present one; `number` picks its colour."""
+
+    number: int
+    label: str
+    curve: series.Curve
+    batch_size: int | None
+
+
+class LiveFigure(go.FigureWidget):
+    """A figure that another thread may update while the browser talks to it.
+
+    plotly sends by setting a trait and then None. A message from the browser that is
+    handled between the two merges them away, and the frame is lost. So one lock is
+    held around either.
+    """
+
+    def __init__(self) -> None:
+        self._writing = threading.RLock()
+        self._shown: dict[int, Mapping[str, Any]] = {}
+        self._asked: dict[str, Any] = {}
+        self._new_view = False
+        super().__init__(_skeleton(), _layout())
+        self._config = {"responsive": True, "displaylogo": False}
+
+    def set_state(self, sync_data: Mapping[str, Any]) -> None:
+        """Take what the browser sends, between two frames and never within one."""
+        with self._writing:
+            super().set_state(sync_data)
+            self._new_view |= "_view_count" in sync_data
+            if self._new_view and sync_data.get("_js2py_traceDeltas"):
+                # A new view draws itself before it has its place on the page: have it fit its width again.
+                self._new_view = False
+                self._send_relayout_msg({"autosize": True})
+
+    def show_frame(self, data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> None:
+        """Show new data for each plotly trace, in one message."""
+        # Only what has changed since this method last asked for it: a zoom made by hand must stay.
+        asked = {name: value for name, value in layout.items() if self._asked.get(name, Undefined) != value}
+        with self._writing:
+            with self.batch_update():
+                for trace, properties in zip(self.data, data, strict=True):
+                    for name, value in properties.items():
+                        trace[name] = value
+                for name, value in asked.items():
+                    self.layout[name] = value
+            self._asked.update(asked)
+            self._shown = dict(enumerate(data))
+
+    def repeat_frame(self) -> None:
+        """Send the last frame once more, whole, also to browsers that open the page later."""
+        with self._writing:
+            names = sorted({name for properties in self._shown.values() for name in properties})
+            restyle = {name: [p.get(name, Undefined) for p in self._shown.values()] for name in names}
+            self._send_update_msg(restyle, {}, list(self._shown))
+            self.settle()
+
+    def settle(self) -> None:
+        """Put the present picture into the state that a new view of this widget starts from."""
+        with self._writing:
+            self._new_view = True
+            self._widget_layout = deepcopy(self._layout_obj._props)
+            self._widget_data = deepcopy(self._data)
+
+
+def _layers(
+    trace: Trace, digest: series.Digest, by: str, finished: Sequence[Finished], panel: panels.StalenessPanel
+) -> list[panels.Layer]:
+    """All layers in the fixed order of the figure, each with its place."""
+    header = trace.header
+    slots = {k: Finished(k, "", series.Curve(), None) for k in range(MOST_FINISHED)}
+    slots |= {run.number % MOST_FINISHED: run for run in finished[-MOST_FINISHED:]}
+    loss = [
+        panels.loss_layer(run.label, run.curve, by, run.batch_size, slot + 1, thin=True) for slot, run in slots.items()
+    ]
+    loss.append(panels.loss_layer(f"this run<br>(mean of {WINDOW} updates)", digest.curve, by, header.batch_size, 0))
+    loss.append(panels.loss_end("this run", header, digest, by))
+    timeline = panels.timeline_panel(series.bars(trace))
+    placed = []
+    for place, layers in (("", loss), ("2", panel.layers), ("3", timeline)):
+        where = {"xaxis": f"x{place}", "yaxis": f"y{place}", "legend": f"legend{place}"}
+        placed += [panels.Layer({**layer.style, **where}, layer.data) for layer in layers]
+    return placed
+
+
+def frame(
+    trace: Trace, digest: series.Digest, by: str, finished: Sequence[Finished]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Data of every layer, and those parts of the layout that depend on the trace."""
+    header = trace.header
+    panel = panels.staleness_panel(header, digest, series.histogram(digest.counts, header.workers))
+    layers = _layers(trace, digest, by, finished, panel)
+    axes = {
+        "yaxis": panels.loss_axis([digest.curve, *(g.curve for g in finished)]),
+        "xaxis2": {"range": [-0.7, panel.right]},
+        "yaxis2": {"range": [0, panel.top]},
+        "yaxis3": panels.lanes(trace),
+    }
+    layout = {f"{axis}.{name}": value for axis, some in axes.items() for name, value in some.items()}
+    layout["xaxis.title.text"] = panels.axis_title(by, header)
+    layout["annotations[1].text"] = f"<b>Staleness</b>: {panels.staleness_words(header, digest)}"
+    layout["annotations[3].text"] = panels.conditions(header)
+    return [layer.data for layer in layers], layout
+
+
+def _blank() -> Trace:
+    return Trace(Header("", 1, policy=""), {name: [] for name in COLUMNS})
+
+
+def empty_frame(by: str, finished: Sequence[Finished]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The frame of no run at all, with the finished ones behind it."""
+    return frame(_blank(), series.Digest(), by, finished)
+
+
+def _skeleton() -> list[dict[str, Any]]:
+    empty = _blank()
+    panel = panels.staleness_panel(empty.header, series.Digest(), series.histogram(series.Digest().counts, 1))
+    return [layer.style for layer in _layers(empty, series.Digest(), "updates", (), panel)]
+
+
+def _layout() -> dict[str, Any]:
+    """Fixed places for everything, so that nothing jumps while the numbers change."""
+    title = {"showarrow": False, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
+    row = {"orientation": "h", "yanchor": "top", "y": -0.1, "font": {"size": 11}, "tracegroupgap": 0}
+    axis = {"automargin": False, "title": {"standoff": 4}}
+    return {
+        "template": "plotly_white", "height": HEIGHT, "autosize": True, "barmode": "overlay", "uirevision": "kept",
+        "font": {"size": 12}, "margin": {"l": 64, "r": 12, "t": 24, "b": 72, "autoexpand": False},
+        "hovermode": "closest",
+        "xaxis": {**axis, "domain": [0, 0.76], "anchor": "y", "rangemode": "tozero"},
+        "yaxis": {**axis, "domain": [0.58, 1], "anchor": "x", "title": {"text": "minibatch loss", "standoff": 4}},
+        "xaxis2": {**axis, "domain": [0, 0.42], "anchor": "y2",
+                   "title": {"text": "staleness (updates between read and apply)", "standoff": 4}},
+        "yaxis2": {**axis, "domain": [0, 0.38], "anchor": "x2", "tickformat": ".0%",
+                   "title": {"text": "share of gradients", "standoff": 4}},
+        "xaxis3": {**axis, "domain": [0.5, 1], "anchor": "y3", "nticks": 6,
+                   "title": {"text": "seconds", "standoff": 4}},
+        "yaxis3": {**axis, "domain": [0, 0.38], "anchor": "x3", "title": {"text": "worker", "standoff": 4},
+                   "zeroline": False},
+        "legend": {"x": 0.775, "y": 1, "xanchor": "left", "yanchor": "top", "font": {"size": 11}},
+        "legend2": {**row, "x": 0, "xanchor": "left"}, "legend3": {**row, "x": 0.5, "xanchor": "left"},
+        "annotations": [
+            {**title, "x": 0, "y": 1.005, "text": "<b>Convergence</b>"}, {**title, "x": 0, "y": 0.385, "text": ""},
+            {**title, "x": 0.5, "y": 0.385, "text": "<b>The last 60 gradients</b>, an arrow from the version read"},
+            {**title, "x": 0.2, "y": 1.005, "text": ""},
+        ],
+    }  # fmt: skip

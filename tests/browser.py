@@ -1,0 +1,221 @@
+"""A real JupyterLab and a real Chromium, for tests that must see what a person sees.
+
+Only how to start, open, run, press and read; what must be seen is in the tests.
+Nothing leaves this machine: the server listens on 127.0.0.1 only.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+# The server that JupyterLab's own browser tests use: no token, no news, the application within reach of the page.
+SETTINGS = """\
+from jupyterlab.galata import configure_jupyter_server
+configure_jupyter_server(c)
+c.ServerApp.ip = "127.0.0.1"
+c.ServerApp.port = {port}
+c.ServerApp.root_dir = {root!r}
+c.ServerApp.allow_root = True
+c.LabApp.workspaces_dir = {home!r} + "/workspaces"
+c.LabApp.user_settings_dir = {home!r} + "/settings"
+"""
+IDLE = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
+# The largest x of a line by its name in the last plot that has one, from what plotly has drawn, not what it was sent.
+LINE_END = """name => {
+    const plot = [...document.querySelectorAll('.jp-OutputArea .js-plotly-plot')]
+        .filter(p => p.calcdata && p.data.some(line => line.name === name)).at(-1);
+    if (!plot) return 0;
+    const points = plot.calcdata[plot.data.findIndex(line => line.name === name)];
+    return Math.max(0, ...points.map(point => point.x).filter(Number.isFinite));
+}"""
+START = 120  # Seconds that a server, a page or a kernel may take to come up on a loaded machine.
+
+
+def find_chromium() -> str | None:
+    """Path of the system's Chromium; CHROMIUM names another one."""
+    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
+
+
+@contextmanager
+def chromium(executable: str, folder: Path) -> Iterator[Browser]:
+    """A headless browser that is given nothing of the user's."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=FLAGS, env={**os.environ, "HOME": str(folder)}
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def jupyterlab(notebooks: Path, folder: Path) -> Iterator[str]:
+    """A JupyterLab on a copy of the notebooks; yields its address and ends it with its kernels."""
+    root, home = folder / "root", folder / "home"
+    home.mkdir(parents=True)
+    shutil.copytree(notebooks, root, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config = home / "jupyter_server_config.py"
+    config.write_text(SETTINGS.format(port=port, root=str(root), home=str(home)))
+    own = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+    environment = {**os.environ, "HOME": str(home), **{name: str(home / name) for name in own}}
+    log = folder / "jupyter.log"
+    with log.open("w") as output:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", f"--config={config}"],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=root,
+        )  # fmt: skip
+        try:
+            address = f"http://127.0.0.1:{port}"
+            await_server(f"{address}/api", server, log)
+            yield address
+        finally:
+            server.terminate()  # It ends its kernels first.
+            try:
+                server.wait(30)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def await_server(address: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Ask until the server answers; raise with its log if it ends or is too slow."""
+    until = time.monotonic() + START
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            with urllib.request.urlopen(address, timeout=2):
+                return
+        except OSError:
+            time.sleep(0.2)  # Not for order: only not to ask a thousand times a second.
+    raise RuntimeError(f"JupyterLab did not come up:\n{log.read_text()[-3000:]}")
+
+
+class Notebook:
+    """One open notebook: what a person can do with it and see in it."""
+
+    def __init__(self, browser: Browser, address: str, name: str) -> None:
+        self.errors: list[str] = []
+        self.page: Page = browser.new_page(viewport={"width": 1400, "height": 1100})
+        self.page.on("console", lambda said: self.errors.append(said.text[:500]) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)[:500]))
+        self.page.goto(f"{address}/lab/tree/{name}?reset", timeout=1000 * START)
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=1000 * START)
+        self.idle(START)
+
+    def idle(self, seconds: float) -> None:
+        """Wait until the kernel has nothing to do."""
+        self.page.wait_for_selector(IDLE, timeout=1000 * seconds)
+
+    def run_all(self, seconds: float) -> None:
+        """Run every cell and wait until the last one has run."""
+        self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        prompts = ".jp-Notebook .jp-CodeCell .jp-InputPrompt"
+        self.page.wait_for_function(
+            r"css => [...document.querySelectorAll(css)].every(p => /\[\d+\]/.test(p.textContent))",
+            arg=prompts,
+            timeout=1000 * seconds,
+        )
+        self.idle(seconds)
+
+    def button(self, name: str) -> Locator:
+        """The dashboard's button of that name; the last one where a notebook has several dashboards."""
+        return self.page.locator(".jp-OutputArea").get_by_role("button", name=name, exact=True).last
+
+    def press(self, name: str, seconds: float = 30) -> None:
+        """Press a button once it can be pressed."""
+        self.button(name).click(timeout=1000 * seconds)
+
+    def field(self, label: str) -> Locator:
+        """The control with that label."""
+        return self.page.locator(".jp-OutputArea .jupyter-widgets.widget-inline-hbox").filter(
+            has=self.page.locator(".widget-label", has_text=label)
+        )
+
+    def slide(self, label: str, value: int) -> None:
+        """Type a slider's value into its readout, as a person would for an exact number."""
+        readout = self.field(label).locator(".widget-readout").last
+        readout.click()
+        readout.fill(str(value))
+        readout.press("Enter")
+
+    def type(self, label: str, value: object) -> None:
+        """Type into a text or number field."""
+        box = self.field(label).locator("input").last
+        box.fill(str(value))
+        box.press("Enter")
+
+    def choose(self, label: str, option: str) -> None:
+        """Choose from a menu."""
+        self.field(label).locator("select").last.select_option(label=option)
+
+    def text(self) -> str:
+        """All that the outputs say."""
+        return "\n".join(self.page.locator(".jp-OutputArea-output").all_inner_texts())
+
+    def await_text(self, pattern: str, seconds: float) -> str:
+        """Wait until the outputs' text matches the pattern (JavaScript's); return what matched."""
+        self.page.wait_for_function(
+            "p => [...document.querySelectorAll('.jp-OutputArea-output')].some(e => e.innerText.match(p))",
+            arg=pattern,
+            timeout=1000 * seconds,
+        )
+        return str(
+            self.page.evaluate(
+                "p => [...document.querySelectorAll('.jp-OutputArea-output')]"
+                ".map(e => e.innerText.match(p)).filter(m => m).at(-1)?.[0] ?? ''",
+                pattern,
+            )
+        )
+
+    def drawn(self, name: str) -> float:
+        """How far right the last plot has drawn the line of that name; 0 before its first point."""
+        return float(self.page.evaluate(f"({LINE_END})", name))
+
+    def await_line(self, name: str, beyond: float, seconds: float = 60) -> None:
+        """Wait until the line of that name reaches beyond a point."""
+        self.page.wait_for_function(
+            f"([name, beyond]) => ({LINE_END})(name) > beyond", arg=[name, beyond], timeout=1000 * seconds
+        )
+
+    def ask(self, code: str, seconds: float = 60) -> str:
+        """Run code in the notebook's kernel, in a new cell at its end, and return what it prints."""
+        self.page.evaluate(
+            """async code => {
+                const {commands, shell} = window.jupyterapp;
+                const notebook = shell.currentWidget.content;
+                notebook.activeCellIndex = notebook.widgets.length - 1;
+                await commands.execute('notebook:insert-cell-below');
+                notebook.activeCell.model.sharedModel.setSource(code);
+                await commands.execute('notebook:run-cell');
+            }""",
+            code,
+        )
+        self.idle(seconds)
+        outputs: list[dict[str, Any]] = self.page.evaluate(
+            "window.jupyterapp.shell.currentWidget.content.activeCell.outputArea.model.toJSON()"
+        )
+        if any(output["output_type"] == "error" for output in outputs):
+            raise AssertionError(f"{code} raised {outputs}")
+        return "".join("".join(output.get("text", "")) for output in outputs if output.get("name") == "stdout")
+
+    def shot(self, path: Path) -> None:
+        """A picture for whoever looks into a failure."""
+        self.page.screenshot(path=str(path))

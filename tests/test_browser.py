@@ -1,0 +1,93 @@
+"""The first notebook as a class sees it: a real JupyterLab in a real Chromium.
+
+Opens, runs, presses, reads; what the page says is compared with the trace in the kernel.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import Notebook, chromium, find_chromium, jupyterlab
+
+NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def executable() -> str:
+    """The system's Chromium. Without one these tests are skipped, except in CI, where that is a failure."""
+    found = find_chromium()
+    if found is None and os.environ.get("CI") == "true":
+        pytest.fail("no Chromium on this machine, and CI may not go without: apt-get install chromium")
+    if found is None:
+        pytest.skip("NOT TESTED: the dashboard in a real browser, for want of a Chromium (apt install chromium)")
+    return found
+
+
+@pytest.fixture
+def first_notebook(executable: str, tmp_path: Path) -> Iterator[Notebook]:
+    """`00_start_here`, open in a fresh server, with a picture if the test fails."""
+    with jupyterlab(NOTEBOOKS, tmp_path / "server") as address, chromium(executable, tmp_path) as browser:
+        notebook = Notebook(browser, address, "00_start_here.ipynb")
+        try:
+            yield notebook
+        finally:
+            notebook.shot(tmp_path / "last.png")
+            print(f"the last picture is {tmp_path / 'last.png'}")
+
+
+def grows_while_running(notebook: Notebook) -> None:
+    """See the run's curve reach further, and the status count on, twice while the run is still going."""
+    line, version = notebook.drawn("this run"), 0
+    for _ in range(2):
+        notebook.await_line("this run", beyond=line)
+        status = notebook.await_text(r"running · version (\d+) of \d+", 60)
+        line, newer = notebook.drawn("this run"), int(re.findall(r"\d+", status)[0])
+        assert newer > version, status
+        version = newer
+
+
+def says_what_the_trace_says(notebook: Notebook, how: str) -> None:
+    """The status line of a run that has ended has the numbers of the trace in the kernel."""
+    status = notebook.await_text(rf"{how} · version \d+ of \d+ · .*", 120)
+    version, staleness, how_it_ended, audit = notebook.ask(
+        "t = lab.trace; print(t.version, f'{t.mean_staleness:.2f}', t.header.ended.how, len(t.audit()))"
+    ).split()
+    assert f"{how} · version {version} of " in status
+    assert f"mean staleness {staleness}" in status
+    assert (how_it_ended, audit) == (how, "0")
+
+
+def test_a_class_can_use_the_first_notebook(first_notebook: Notebook) -> None:
+    lab = first_notebook
+    lab.run_all(300)
+    assert "Traceback" not in lab.text()
+    lab.await_text("ready · version 0", 10)
+
+    # Eight threads: the curve grows during the run.
+    lab.slide("Threads", 8)
+    lab.type("Updates", 3000)
+    lab.press("Run")
+    grows_while_running(lab)
+    says_what_the_trace_says(lab, "finished")
+    assert float(lab.ask("print(lab.trace.mean_staleness)")) > 1
+
+    # Four towers: nothing is stale. Stopped in the middle.
+    lab.press("towers")
+    lab.slide("GPUs", 4)
+    lab.type("Updates", 100_000)
+    lab.press("Run", 60)
+    grows_while_running(lab)
+    lab.press("Stop")
+    says_what_the_trace_says(lab, "stopped")
+    assert lab.ask("print(lab.trace.header.workers, lab.trace.staleness.max())").split() == ["4", "0"]
+
+    # Again in the same kernel: goes on where it stopped.
+    version = int(lab.ask("print(lab.trace.version)"))
+    lab.type("Updates", 50)
+    lab.press("Run", 60)
+    lab.await_text(rf"finished · version {version + 50} of {version + 50}", 120)
+    says_what_the_trace_says(lab, "finished")
+    assert lab.errors == []

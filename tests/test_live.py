@@ -1,0 +1,276 @@
+"""The live view: what a frame shows, that none is lost, and when the pump ends."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from test_series import make_trace, prefix, with_columns
+
+from asyncsgd_edu.trace import COLUMNS, Ended, Header, Trace
+from asyncsgd_edu.view import figures, series
+from asyncsgd_edu.view.live import LiveView
+from asyncsgd_edu.view.live_figure import MOST_FINISHED, Finished, LiveFigure, frame
+
+LONG = 20.0  # Seconds that nothing here takes.
+
+
+class Scripted:
+    """A trainer whose trace is one row longer at each look, and whose run ends when there are no more."""
+
+    def __init__(self, whole: Trace, how: str = "finished") -> None:
+        self.whole, self.how, self.rows = whole, how, 0
+
+    @property
+    def state(self) -> str:
+        return "running" if self.rows < len(self.whole) else self.how
+
+    @property
+    def trace(self) -> Trace:
+        self.rows = min(self.rows + 1, len(self.whole))
+        return prefix(self.whole, self.rows)
+
+
+@pytest.fixture
+def view(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveView]:
+    monkeypatch.setattr("asyncsgd_edu.view.live.FASTEST", 0.001)
+    monkeypatch.setattr("asyncsgd_edu.view.live.SLOWEST", 0.001)
+    made = LiveView()
+    yield made
+    made.close()
+
+
+def named(view: LiveView, name: str) -> object:
+    """The one plotly trace of the figure whose name begins so."""
+    (found,) = [trace for trace in view.figure.data if (trace.name or "").startswith(name)]
+    return found
+
+
+def messages(figure: LiveFigure) -> list[dict[str, object]]:
+    """From now on, the states that the figure sends."""
+    sent: list[dict[str, object]] = []
+    figure._send = lambda msg, buffers=None: sent.append(dict(msg.get("state", {})))  # noqa: ARG005
+    return sent
+
+
+def test_a_frame_shows_what_the_static_figures_show(view: LiveView) -> None:
+    trace = make_trace(3000)
+    view.draw(trace)
+    assert named(view, "this run").y.tolist() == figures.convergence(trace).data[0].y.tolist()
+    static = {layer.name: layer for layer in figures.staleness_histogram(trace).data}
+    for name in ("measured", "geometric law", "N - 1"):
+        assert np.asarray(named(view, name).y).tolist() == np.asarray(static[name].y).tolist()
+    static = {layer.name: layer for layer in figures.timeline(trace).data}
+    for name in ("compute", "waiting", "apply"):
+        assert named(view, name).x.tolist() == static[name].x.tolist()
+
+
+def test_the_text_says_the_numbers(view: LiveView) -> None:
+    trace = make_trace(1000, durations={"law": "Constant", "value": 0.01})
+    view.draw(trace)
+    for words in (
+        "version 1000", f"mean staleness {trace.mean_staleness:.2f} (N - 1 = 3)", "mean of 50 updates",
+        "Constant durations injected (value 0.01; seconds)",
+    ):  # fmt: skip
+        assert words in view.text.value
+
+
+def test_the_figure_says_what_was_injected(view: LiveView) -> None:
+    view.draw(make_trace(100, durations={"law": "Constant", "value": 0.01}))
+    assert any("Constant durations injected" in note.text for note in view.figure.layout.annotations)
+    view.draw(make_trace(100, workers=3))
+    assert not any("injected" in note.text for note in view.figure.layout.annotations)
+
+
+def test_towers_have_no_law(view: LiveView) -> None:
+    view.draw(make_trace(100))
+    assert len(named(view, "geometric law").x) > 0
+    view.draw(make_trace(100, policy="synchronous"))
+    assert len(named(view, "geometric law").x) == 0
+    assert "every staleness is 0" in view.text.value
+
+
+def test_one_figure_serves_all_frames(view: LiveView) -> None:
+    figure, layers = view.figure, [trace.uid for trace in view.figure.data]
+    for rows in (10, 500, 5):
+        view.draw(make_trace(rows))
+    assert view.figure is figure
+    assert [trace.uid for trace in figure.data] == layers
+
+
+def test_the_axis_can_change(view: LiveView) -> None:
+    trace = make_trace(100)
+    view.draw(trace)
+    view.by = "samples"
+    assert named(view, "this run").x[-1] == 3200
+    assert "samples" in view.figure.layout.xaxis.title.text
+    with pytest.raises(ValueError, match="by must be one of 'updates', 'samples', 'seconds', got 'epochs'"):
+        view.by = "epochs"
+    with pytest.raises(ValueError, match="by must be one of"):
+        LiveView(by="epochs")
+
+
+def test_empty_diverged_and_uncomputed_traces_have_a_frame(view: LiveView) -> None:
+    view.draw(Trace(Header("AsyncTrainer", 3), {name: [] for name in COLUMNS}))
+    assert view.text.value == "no updates yet"
+    loss = np.append(np.ones(99), np.inf)
+    view.draw(with_columns(make_trace(100, ended=Ended("diverged", version=99)), loss=loss))
+    assert "not finite at version 99" in view.text.value
+    assert named(view, "this run: not finite at version 99").x.tolist() == [99]
+    view.draw(with_columns(make_trace(100), loss=np.full(100, np.nan)))
+    assert "no finite loss" in view.text.value
+
+
+def test_finished_runs_are_drawn_behind_thinner(view: LiveView) -> None:
+    curve = series.digest(make_trace(60)).curve
+    view.finished = tuple(Finished(n, f"run {n}", curve, 32) for n in range(1, 9))
+    view.draw(make_trace(100))
+    shown = [trace for trace in view.figure.data if (trace.name or "").startswith("run ")]
+    assert {trace.name for trace in shown} == {f"run {n}" for n in range(3, 9)}
+    assert len(shown) == MOST_FINISHED
+    assert all(trace.line.width < named(view, "this run").line.width for trace in shown)
+    assert len({(t.line.color, t.line.dash, t.marker.symbol) for t in [*shown, named(view, "this run")]}) == 7
+
+
+def test_the_pump_draws_to_the_last_row_and_ends(view: LiveView) -> None:
+    trainer = Scripted(make_trace(40))
+    view.watch(trainer)
+    assert view.wait(LONG)
+    assert named(view, "this run").x[-1] == 40
+    assert view.frames > 2
+    assert "asyncsgd-live" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_paused_run_is_watched_but_not_drawn_again(view: LiveView) -> None:
+    looks = threading.Semaphore(0)
+
+    class Paused(Scripted):
+        state = "paused"
+
+        @property
+        def trace(self) -> Trace:
+            looks.release()
+            return self.whole
+
+    trainer = Paused(make_trace(10))
+    view.watch(trainer)
+    for _ in range(5):
+        assert looks.acquire(timeout=LONG)
+    assert view.frames == 1
+    Paused.state = "stopped"
+    assert view.wait(LONG)
+    assert view.frames == 2
+
+
+def test_a_pump_waits_for_a_trainer_that_has_not_started(view: LiveView) -> None:
+    asked = threading.Event()
+
+    class Ready(Scripted):
+        begun = False
+
+        @property
+        def state(self) -> str:
+            asked.set()
+            return super().state if self.begun else "ready"
+
+    trainer = Ready(make_trace(10))
+    view.watch(trainer)
+    assert asked.wait(LONG)
+    trainer.begun = True
+    assert view.wait(LONG)
+    assert named(view, "this run").x[-1] == 10
+
+
+def test_watching_again_replaces(view: LiveView) -> None:
+    class Endless(Scripted):
+        state = "running"
+
+    view.watch(Endless(make_trace(5)))
+    view.watch(Scripted(make_trace(30, workers=2)))
+    assert view.wait(LONG)
+    assert "2 workers" in view.text.value
+    assert [t.name for t in threading.enumerate()].count("asyncsgd-live") == 0
+
+
+def test_an_error_in_the_pump_is_shown(view: LiveView) -> None:
+    class Broken(Scripted):
+        @property
+        def trace(self) -> Trace:
+            raise RuntimeError("the log <broke>")
+
+    view.watch(Broken(make_trace(5)))
+    assert view.wait(LONG)
+    assert "the view failed: RuntimeError: the log &lt;broke&gt;" in view.text.value
+
+
+def test_no_frame_is_lost_to_messages_from_the_browser() -> None:
+    view = LiveView()
+    trace = make_trace(400)
+    frames = [frame(part, series.digest(part), "updates", ()) for part in (prefix(trace, n) for n in range(1, 400))]
+    sent = messages(view.figure)
+    done = threading.Event()
+
+    def browser() -> None:
+        while not done.is_set():
+            view.figure.set_state({"_js2py_pointsCallback": None, "_view_count": 1})
+
+    thread = threading.Thread(target=browser)
+    thread.start()
+    for one in frames:
+        view.figure.show_frame(*one)
+    done.set()
+    thread.join()
+    assert sum(state.get("_py2js_update") is not None for state in sent) == len(frames)
+
+
+def test_a_frame_is_one_update() -> None:
+    view = LiveView()
+    sent = messages(view.figure)
+    view.draw(make_trace(100))
+    assert sum(state.get("_py2js_update") is not None for state in sent) == 1
+    assert not any(state.get("_py2js_restyle") or state.get("_py2js_relayout") for state in sent)
+    assert len(sent) <= 4
+
+
+def test_the_last_frame_is_sent_again_whole(view: LiveView) -> None:
+    trainer = Scripted(make_trace(60))
+    trainer.rows = 59
+    sent = messages(view.figure)
+    view.look(trainer)
+    before = len(sent)
+    assert view.look(trainer) == "finished"
+    curves = [
+        state["_py2js_update"]["style_data"]["y"]  # type: ignore[index]
+        for state in sent[before:]
+        if state.get("_py2js_update")
+    ]
+    assert len(curves[-1]) == len(view.figure.data)
+    assert any("_widget_data" in state for state in sent[before:])
+
+
+def test_a_zoom_by_hand_survives_the_next_frame(view: LiveView) -> None:
+    view.draw(make_trace(100))
+    view.figure.layout.xaxis.range = [10, 20]
+    view.draw(make_trace(200))
+    assert tuple(view.figure.layout.xaxis.range) == (10, 20)
+
+
+def test_it_shows_itself_with_the_present_picture(view: LiveView) -> None:
+    view.draw(make_trace(70))
+    bundle = view._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in str(bundle)
+    assert any(len(trace.get("x", ())) == 70 for trace in view.figure._widget_data)
+
+
+@pytest.mark.slow
+def test_a_frame_of_a_million_rows_costs_a_few_milliseconds(view: LiveView) -> None:
+    trace = make_trace(1_000_000, workers=8)
+    view.draw(prefix(trace, 999_000))
+    costs = []
+    for rows in range(999_100, 1_000_001, 100):
+        part = prefix(trace, rows)
+        began = time.thread_time()
+        view.draw(part)
+        costs.append(time.thread_time() - began)
+    assert min(costs) < 0.03
