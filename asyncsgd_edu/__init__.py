@@ -34,6 +34,7 @@ _ROOMS = {"figures": "view.figures", "lessons": "lessons"}  # Whole modules with
 __all__ = sorted([*_HOMES, *_ROOMS])
 
 if TYPE_CHECKING:
+    from asyncsgd_edu import lessons as lessons
     from asyncsgd_edu.engines.async_trainer import AsyncTrainer as AsyncTrainer
     from asyncsgd_edu.engines.devices import configure_devices as configure_devices
     from asyncsgd_edu.engines.gates import OpenGate as OpenGate

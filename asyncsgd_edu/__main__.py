@@ -107,10 +107,9 @@ def make_trainer(given: argparse.Namespace) -> "Trainer":
     if given.save and not Path(given.save).absolute().parent.is_dir():
         raise Mistake(f"cannot save in {given.save}: there is no folder {Path(given.save).absolute().parent}")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's log would tear the progress bar.
-    import keras
-
     from asyncsgd_edu import AsyncTrainer, TowerTrainer, configure_devices
     from asyncsgd_edu.problems.catalogue import make_problem
+    from asyncsgd_edu.quiet import keras
 
     wanted = given.workers if towers else given.devices
     try:
@@ -163,7 +162,8 @@ def page(trace: Trace, title: str) -> str:
 
 def lab_options() -> list[str]:
     """Options of JupyterLab that fit this machine."""
-    options = ["--LabApp.news_url="]  # A class without a network gets no question about news.
+    # The printed address leads to the notebook; a class without a network waits for no news.
+    options = [f"--LabApp.default_url=/lab/tree/{FIRST_NOTEBOOK.name}", "--LabApp.news_url=None"]
     screen = os.name == "nt" or sys.platform == "darwin" or os.environ.get("DISPLAY")
     if not (screen or os.environ.get("WAYLAND_DISPLAY") or os.environ.get("BROWSER")):
         print("no browser to open here: open one of the addresses that JupyterLab prints below")

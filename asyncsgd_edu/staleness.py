@@ -42,22 +42,31 @@ def ends(apply_version: Ints, first_version: int = 0) -> Ints:
     return np.where(apply_version < 0, landed[1:], apply_version)
 
 
-def others_in_flight(flights: Flights) -> int:
+def others_in_flight(flights: Flights, makers: Ints, first_version: int = 0) -> int:
     """Sum over updates of the number of other workers with a gradient in flight.
 
+    `makers` is the worker whose gradient completed each update, shape [updates].
     Counted worker by worker, as the length of time (in updates) that each of them
-    had at least one gradient out. A worker that claimed two at once counts once,
-    which is how the conservation law finds a log that cannot have happened.
+    had at least one gradient out, less the updates that it made itself. A worker
+    that claimed two at once counts once, and one that claims to have been in flight
+    during its own update does not count, which is how the conservation law finds a
+    log that cannot have happened.
     """
     if len(flights.worker) == 0:
         return 0
-    order = np.argsort(flights.worker, kind="stable")
+    order = np.lexsort((flights.end, flights.start, flights.worker))
     worker, start, end = flights.worker[order], flights.start[order], flights.end[order]
     # Shift each worker onto its own stretch of one line, so that one running maximum serves them all.
-    shift = (np.cumsum(np.diff(worker, prepend=worker[0]) != 0)) * (int(end.max() - min(0, start.min())) + 1)
-    start, end = start + shift, end + shift
-    covered = np.concatenate([[start[0]], np.maximum.accumulate(end)[:-1]])
-    return int(np.maximum(0, end - np.maximum(start, covered)).sum())
+    low = min(0, int(start.min()))
+    width = max(int(end.max()), first_version + len(makers)) - low + 1
+    start, end = start + worker * width, end + worker * width
+    reach = np.maximum.accumulate(end)
+    covered = np.concatenate([[start[0]], reach[:-1]])
+    out = int(np.maximum(0, end - np.maximum(start, covered)).sum())
+    made = np.arange(first_version, first_version + len(makers)) + makers * width
+    before = np.searchsorted(start, made, side="right") - 1
+    own = int(((before >= 0) & (reach[before] > made)).sum())
+    return out - own
 
 
 def broken_laws(
@@ -92,7 +101,9 @@ def broken_laws(
         late = np.flatnonzero((np.diff(times, axis=1) < 0).any(axis=1))
     if len(late):
         broken.append(f"times: row {late[0]} is not read, ready, applied in that order: {times[late[0]].tolist()}")
-    total, others = int(flights.age.sum()), others_in_flight(flights)
+    last = np.flatnonzero(np.diff(apply_version[apply_version >= 0], append=-1))
+    makers = flights.worker[: len(apply_version)][apply_version >= 0][last]
+    total, others = int(flights.age.sum()), others_in_flight(flights, makers, first_version)
     if total != others or (flights.age < 0).any():
         broken.append(f"conservation: staleness and ages sum to {total}, other gradients in flight to {others}")
     return broken

@@ -6,7 +6,7 @@ columns are read-only arrays, and a longer run gives a new trace.
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from asyncsgd_edu import staleness as laws
 from asyncsgd_edu import tracefile
+from asyncsgd_edu.header import Ended, Header, InFlight, ended_from, header_dict, header_from
 from asyncsgd_edu.tracefile import TraceError
 
 if TYPE_CHECKING:
@@ -33,59 +34,6 @@ COLUMNS: dict[str, np.dtype[Any]] = {
     "apply_time": np.dtype(np.float64),
     "loss": np.dtype(np.float32),
 }
-
-
-@dataclass(frozen=True)
-class InFlight:
-    """A gradient that had been read but neither applied nor dropped when the run ended."""
-
-    worker: int
-    batch: int
-    read_version: int
-    read_time: float
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a run ended.
-
-    `how` is `running` (not ended: the trace is a prefix), `finished`, `stopped`,
-    `diverged` (then `version` is the one whose loss was not finite) or `failed`
-    (then `worker` and `error` say who and why).
-    """
-
-    how: str = "running"
-    version: int | None = None
-    worker: int | None = None
-    error: str | None = None
-    in_flight: tuple[InFlight, ...] = ()
-
-
-@dataclass(frozen=True)
-class Header:
-    """What was run: enough to say what a row means, and to run it again."""
-
-    trainer: str
-    workers: int
-    policy: str = "asynchronous"
-    access: str = "consistent"
-    devices: tuple[str, ...] = ()
-    problem: Mapping[str, Any] = field(default_factory=dict)
-    optimizer: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    clock: str = "real"
-    durations: Mapping[str, Any] | None = None
-    batch_size: int | None = None
-    packages: Mapping[str, str] = field(default_factory=dict)
-    ended: Ended = field(default_factory=Ended)
-
-    @property
-    def injected(self) -> str:
-        """The injected durations in words, empty where none were."""
-        if self.durations is None:
-            return ""
-        constants = ", ".join(f"{k} {v}" for k, v in self.durations.items() if k != "law")
-        return f"{self.durations['law']} durations injected ({constants}; seconds)"
 
 
 class Trace:
@@ -184,7 +132,8 @@ class Trace:
     @property
     def seconds(self) -> float:
         """Seconds from the run's start to its last apply."""
-        return float(np.nanmax(self.apply_time)) if len(self) else 0.0
+        known = self.apply_time[np.isfinite(self.apply_time)]
+        return float(known.max(initial=0.0))
 
     @cached_property
     def flights(self) -> laws.Flights:
@@ -260,19 +209,13 @@ class Trace:
         that is not a trace, and OSError if there is no such file.
         """
         header, columns, closing = tracefile.read(path, COLUMNS, prefix=prefix)
-        first = header.pop("first_version", 0)
+        first, line = header.pop("first_version", 0), 1
         try:
-            ended = dict(closing["ended"]) if closing else {}
-            flights = tuple(InFlight(**g) for g in ended.pop("in_flight", ()))
-            header["devices"] = tuple(header.get("devices", ()))
-            made = Header(**header, ended=Ended(**ended, in_flight=flights))
-        except TypeError as error:
-            raise TraceError(f"{path}: line 1: the header does not fit a trace ({error})") from error
-        return cls(made, columns, first_version=first)
-
-
-def header_dict(header: Header) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A header as the two JSON objects of a file: what was run, and how it ended."""
-    run = asdict(header)
-    ended = {k: v for k, v in run.pop("ended").items() if v is not None}
-    return run, ended
+            if type(first) is not int or first < 0:
+                raise TraceError(f"header.first_version: {first!r} is not a version")
+            made = header_from(header)
+            line = len(columns["worker"]) + 2
+            ended = Ended() if closing is None else ended_from(closing["ended"])
+        except TraceError as error:
+            raise TraceError(f"{path}: line {line}: {error}") from error
+        return cls(replace(made, ended=ended), columns, first_version=first)

@@ -9,6 +9,7 @@ import gzip
 import json
 import math
 import os
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -107,34 +108,47 @@ _HINT = "Trace.load(path, prefix=True) loads the rows that are whole"
 
 def _lines(path: str | os.PathLike[str], prefix: bool) -> tuple[list[str], bool]:
     """The whole lines of a file, and whether something was torn off at its end."""
-    parts: list[str] = []
-    torn = False
+    data, torn = Path(path).read_bytes(), False
+    if Path(path).suffix == ".gz":
+        data, torn = _unpacked(path, data)
+        if torn and not prefix:
+            line = data.count(b"\n") + 1
+            raise TraceError(f"{path}: line {line}: the compressed file is cut short; {_HINT}")
+    if torn or not data.endswith(b"\n"):
+        data, _, rest = data.rpartition(b"\n")
+        if rest and not prefix:
+            line = data.count(b"\n") + bool(data) + 1
+            raise TraceError(f"{path}: line {line}: cut in the middle of the line {rest[:60]!r}; {_HINT}")
+        torn = torn or bool(rest)
+        data += b"\n" if data else b""
     try:
-        with open_text(path, "r") as file:
-            while block := file.read(1 << 22):
-                parts.append(block)
-    except (EOFError, gzip.BadGzipFile, UnicodeDecodeError, OSError) as error:
-        if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
-            raise
-        torn = True
-        if not (prefix and isinstance(error, EOFError)):
-            line = "".join(parts).count("\n") + 1
-            raise TraceError(f"{path}: line {line}: cannot be read as text ({error}); {_HINT}") from error
-    text = "".join(parts)
-    lines = text.split("\n")
-    rest = lines.pop()
-    if rest:
-        torn = True
-        if not prefix:
-            raise TraceError(f"{path}: line {len(lines) + 1}: cut in the middle of the line {rest[:60]!r}; {_HINT}")
-    return lines, torn
+        return data.decode("utf-8").split("\n")[:-1], torn
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise TraceError(f"{path}: line {line}: not UTF-8 text ({error.reason})") from error
+
+
+def _unpacked(path: object, packed: bytes) -> tuple[bytes, bool]:
+    """What a gzip file holds, as far as it goes, and whether it was cut short."""
+    parts: list[bytes] = []
+    while packed:
+        member = zlib.decompressobj(31)  # 31: gzip, not bare zlib.
+        try:
+            parts.append(member.decompress(packed))
+        except zlib.error as error:
+            line = b"".join(parts).count(b"\n") + 1
+            raise TraceError(f"{path}: line {line}: not a sound gzip file ({error})") from error
+        if not member.eof:
+            return b"".join(parts), True
+        packed = member.unused_data
+    return b"".join(parts), not parts
 
 
 def _header(path: object, line: str, dtypes: Mapping[str, np.dtype]) -> dict[str, Any]:
     where = f"{path}: line 1"
     try:
         header = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{where}: the header is not JSON ({error})") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise TraceError(f"{where}: not a trace, its header does not say format {FORMAT!r}")
@@ -151,7 +165,7 @@ def _header(path: object, line: str, dtypes: Mapping[str, np.dtype]) -> dict[str
 def _closing(path: object, line: str, number: int) -> dict[str, Any]:
     try:
         closing = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{path}: line {number}: the closing line is not JSON ({error})") from error
     if not isinstance(closing.get("ended"), dict) or not isinstance(closing.get("rows"), int):
         raise TraceError(f"{path}: line {number}: the closing line lacks 'ended' or 'rows'")
@@ -168,7 +182,7 @@ def _columns(path: object, lines: list[str], dtypes: Mapping[str, np.dtype]) -> 
                 raise ValueError("a row of another length")
             for (name, dtype), values in zip(dtypes.items(), zip(*rows, strict=True), strict=True):
                 columns[name][low : low + len(part)] = _column(values, dtype)
-        except (ValueError, TypeError, OverflowError):
+        except (ValueError, TypeError, ArithmeticError, RecursionError):
             # Something in this block is wrong: go line by line to say which.
             for offset, line in enumerate(part):
                 _row(f"{path}: line {low + offset + 2}", line, dtypes)
@@ -180,7 +194,8 @@ def _column(values: tuple[Any, ...], dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "f":
         if None in values or not all(type(v) is float for v in values):
             values = tuple(_number(v) for v in values)
-        return np.array(values, dtype)
+        with np.errstate(over="raise"):
+            return np.array(values, dtype)
     if not all(type(v) is int for v in values):
         raise ValueError("not a whole number")
     return np.array(values, dtype)
@@ -197,7 +212,7 @@ def _number(value: Any) -> float:
 def _row(where: str, line: str, dtypes: Mapping[str, np.dtype]) -> None:
     try:
         row = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{where}: not JSON ({error})") from error
     if not isinstance(row, list) or len(row) != len(dtypes):
         found = f"{len(row)} values" if isinstance(row, list) else type(row).__name__
@@ -205,6 +220,6 @@ def _row(where: str, line: str, dtypes: Mapping[str, np.dtype]) -> None:
     for (name, dtype), value in zip(dtypes.items(), row, strict=True):
         try:
             _column((value,), dtype)
-        except (ValueError, TypeError, OverflowError) as error:
+        except (ValueError, TypeError, ArithmeticError) as error:
             kind = "a number" if dtype.kind == "f" else f"a whole number ({dtype})"
             raise TraceError(f"{where}: {name} must be {kind}, found {value!r}") from error

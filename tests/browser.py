@@ -16,13 +16,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 # The server that JupyterLab's own browser tests use: no token, no news, the application within reach of the page.
 SETTINGS = """\
 from jupyterlab.galata import configure_jupyter_server
@@ -34,13 +40,18 @@ c.ServerApp.allow_root = True
 c.LabApp.workspaces_dir = {home!r} + "/workspaces"
 c.LabApp.user_settings_dir = {home!r} + "/settings"
 """
-IDLE = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
-# The largest x of a line by its name in the last plot that has one, from what plotly has drawn, not what it was sent.
+# The page's own indicator says idle before there is a kernel, so its session is asked.
+IDLE = """() => {
+    const kernel = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
+    return kernel?.connectionStatus === 'connected' && kernel.status === 'idle';
+}"""
+# The largest x of the first line whose name starts so, in the last plot that has one: from what plotly has drawn, not
+# from what it was sent.
 LINE_END = """name => {
     const plot = [...document.querySelectorAll('.jp-OutputArea .js-plotly-plot')]
-        .filter(p => p.calcdata && p.data.some(line => line.name === name)).at(-1);
+        .filter(p => p.calcdata && p.data.some(line => line.name?.startsWith(name))).at(-1);
     if (!plot) return 0;
-    const points = plot.calcdata[plot.data.findIndex(line => line.name === name)];
+    const points = plot.calcdata[plot.data.findIndex(line => line.name?.startsWith(name))];
     return Math.max(0, ...points.map(point => point.x).filter(Number.isFinite));
 }"""
 START = 120  # Seconds that a server, a page or a kernel may take to come up on a loaded machine.
@@ -73,6 +84,9 @@ def jupyterlab(notebooks: Path, folder: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    asks = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    asks.parent.mkdir(parents=True)
+    asks.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # No question that covers the page.
     config = home / "jupyter_server_config.py"
     config.write_text(SETTINGS.format(port=port, root=str(root), home=str(home)))
     own = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
@@ -122,7 +136,7 @@ class Notebook:
 
     def idle(self, seconds: float) -> None:
         """Wait until the kernel has nothing to do."""
-        self.page.wait_for_selector(IDLE, timeout=1000 * seconds)
+        self.page.wait_for_function(IDLE, timeout=1000 * seconds)
 
     def run_all(self, seconds: float) -> None:
         """Run every cell and wait until the last one has run."""
@@ -155,6 +169,7 @@ class Notebook:
         readout.click()
         readout.fill(str(value))
         readout.press("Enter")
+        expect(readout).to_have_text(str(value))
 
     def type(self, label: str, value: object) -> None:
         """Type into a text or number field."""
@@ -189,11 +204,12 @@ class Notebook:
         """How far right the last plot has drawn the line of that name; 0 before its first point."""
         return float(self.page.evaluate(f"({LINE_END})", name))
 
-    def await_line(self, name: str, beyond: float, seconds: float = 60) -> None:
-        """Wait until the line of that name reaches beyond a point."""
+    def await_line(self, name: str, condition: str, than: float, seconds: float = 60) -> float:
+        """Wait until the end of the line of that name is `>` or `<` than a number, and return it."""
         self.page.wait_for_function(
-            f"([name, beyond]) => ({LINE_END})(name) > beyond", arg=[name, beyond], timeout=1000 * seconds
+            f"([name, than]) => ({LINE_END})(name) {condition} than", arg=[name, than], timeout=1000 * seconds
         )
+        return self.drawn(name)
 
     def ask(self, code: str, seconds: float = 60) -> str:
         """Run code in the notebook's kernel, in a new cell at its end, and return what it prints."""

@@ -6,9 +6,13 @@ Nothing here knows what a test is about.
 import os
 
 import pytest
+from hypothesis import settings
 
 # Before anything imports TensorFlow, kernels in subprocesses included.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# No deadline: a first call that imports something is slow, not wrong. CI tries the same cases every time.
+settings.register_profile("steady", deadline=None, derandomize=os.environ.get("CI") == "true")
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")

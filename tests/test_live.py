@@ -34,8 +34,7 @@ class Scripted:
 
 @pytest.fixture
 def view(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveView]:
-    monkeypatch.setattr("asyncsgd_edu.view.live.FASTEST", 0.001)
-    monkeypatch.setattr("asyncsgd_edu.view.live.SLOWEST", 0.001)
+    monkeypatch.setattr("asyncsgd_edu.view.live.INTERVAL", 0.001)
     made = LiveView()
     yield made
     made.close()
@@ -57,7 +56,7 @@ def messages(figure: LiveFigure) -> list[dict[str, object]]:
 def test_a_frame_shows_what_the_static_figures_show(view: LiveView) -> None:
     trace = make_trace(3000)
     view.draw(trace)
-    assert named(view, "this run").y.tolist() == figures.convergence(trace).data[0].y.tolist()
+    assert named(view, "this run<br>").y.tolist() == figures.convergence(trace).data[0].y.tolist()
     static = {layer.name: layer for layer in figures.staleness_histogram(trace).data}
     for name in ("measured", "geometric law", "N - 1"):
         assert np.asarray(named(view, name).y).tolist() == np.asarray(static[name].y).tolist()
@@ -103,7 +102,7 @@ def test_the_axis_can_change(view: LiveView) -> None:
     trace = make_trace(100)
     view.draw(trace)
     view.by = "samples"
-    assert named(view, "this run").x[-1] == 3200
+    assert named(view, "this run<br>").x[-1] == 3200
     assert "samples" in view.figure.layout.xaxis.title.text
     with pytest.raises(ValueError, match="by must be one of 'updates', 'samples', 'seconds', got 'epochs'"):
         view.by = "epochs"
@@ -118,7 +117,7 @@ def test_empty_diverged_and_uncomputed_traces_have_a_frame(view: LiveView) -> No
     view.draw(with_columns(make_trace(100, ended=Ended("diverged", version=99)), loss=loss))
     assert "not finite at version 99" in view.text.value
     assert named(view, "this run: not finite at version 99").x.tolist() == [99]
-    view.draw(with_columns(make_trace(100), loss=np.full(100, np.nan)))
+    view.draw(with_columns(make_trace(100, workers=3), loss=np.full(100, np.nan)))
     assert "no finite loss" in view.text.value
 
 
@@ -129,15 +128,15 @@ def test_finished_runs_are_drawn_behind_thinner(view: LiveView) -> None:
     shown = [trace for trace in view.figure.data if (trace.name or "").startswith("run ")]
     assert {trace.name for trace in shown} == {f"run {n}" for n in range(3, 9)}
     assert len(shown) == MOST_FINISHED
-    assert all(trace.line.width < named(view, "this run").line.width for trace in shown)
-    assert len({(t.line.color, t.line.dash, t.marker.symbol) for t in [*shown, named(view, "this run")]}) == 7
+    assert all(trace.line.width < named(view, "this run<br>").line.width for trace in shown)
+    assert len({(t.line.color, t.line.dash, t.marker.symbol) for t in [*shown, named(view, "this run<br>")]}) == 7
 
 
 def test_the_pump_draws_to_the_last_row_and_ends(view: LiveView) -> None:
     trainer = Scripted(make_trace(40))
     view.watch(trainer)
     assert view.wait(LONG)
-    assert named(view, "this run").x[-1] == 40
+    assert named(view, "this run<br>").x[-1] == 40
     assert view.frames > 2
     assert "asyncsgd-live" not in [thread.name for thread in threading.enumerate()]
 
@@ -179,7 +178,7 @@ def test_a_pump_waits_for_a_trainer_that_has_not_started(view: LiveView) -> None
     assert asked.wait(LONG)
     trainer.begun = True
     assert view.wait(LONG)
-    assert named(view, "this run").x[-1] == 10
+    assert named(view, "this run<br>").x[-1] == 10
 
 
 def test_watching_again_replaces(view: LiveView) -> None:
@@ -254,6 +253,25 @@ def test_a_zoom_by_hand_survives_the_next_frame(view: LiveView) -> None:
     view.figure.layout.xaxis.range = [10, 20]
     view.draw(make_trace(200))
     assert tuple(view.figure.layout.xaxis.range) == (10, 20)
+
+
+def test_what_the_browser_filled_in_erases_nothing(view: LiveView) -> None:
+    view.draw(make_trace(50))
+    bars = named(view, "measured")
+    filled_in = [{"uid": bars.uid, "name": "measured", "width": 0.9}]
+    edit = view.figure._last_trace_edit_id
+    view.figure.set_state({"_js2py_traceDeltas": {"trace_deltas": filled_in, "trace_edit_id": edit}})
+    view.figure.settle()
+    assert any(trace.get("name") == "measured" for trace in view.figure._widget_data)
+
+
+def test_a_new_view_is_fitted_to_its_width_once(view: LiveView) -> None:
+    sent = messages(view.figure)
+    view.figure.set_state({"_view_count": 1})
+    for _ in range(2):
+        view.figure.set_state({"_js2py_traceDeltas": {"trace_deltas": [], "trace_edit_id": 0}})
+    fits = [state["_py2js_relayout"] for state in sent if state.get("_py2js_relayout")]
+    assert [fit["relayout_data"] for fit in fits] == [{"autosize": True}]  # type: ignore[index]
 
 
 def test_it_shows_itself_with_the_present_picture(view: LiveView) -> None:

@@ -124,9 +124,7 @@ def test_train_towers_with_every_option(
     assert trace.header.durations == {"law": "Constant", "value": 0.001}
 
 
-def test_more_devices_than_there_are_is_refused(
-    eight_devices: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_more_devices_than_there_are_is_refused(eight_devices: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert "64" in refused(capsys, *SMALL, "--trainer", "towers", "--workers", "64")
 
 

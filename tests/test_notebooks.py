@@ -106,12 +106,16 @@ def of(*cells: str) -> NotebookNode:
 @pytest.mark.usefixtures("quiet_kernels")
 def test_this_test_sees_a_thread_that_fails_late_or_never_ends(tmp_path: Path) -> None:
     assert faults(execute(of("print('fine')", "1 + 1"), tmp_path)) == []
-    fails = "import threading\nt = threading.Thread(target=lambda: 1 / 0, name='asyncsgd-worker-0')\nt.start()\nt.join()"
+    fails = (
+        "import threading\nt = threading.Thread(target=lambda: 1 / 0, name='asyncsgd-worker-0')\nt.start()\nt.join()"
+    )
     assert any("ZeroDivisionError" in fault for fault in faults(execute(of(fails), tmp_path)))
     late = (
         "import threading, time\ngo = threading.Event()\n"
         "t = threading.Thread(target=lambda: (go.wait(), print('late')))\nt.start()"
     )
     assert any("late" in fault for fault in faults(execute(of(late, "go.set()\nt.join()", "2 + 2"), tmp_path)))
-    endless = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True, name='asyncsgd-w').start()"
+    endless = (
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True, name='asyncsgd-w').start()"
+    )
     assert any("asyncsgd-w" in fault for fault in faults(execute(of(endless), tmp_path)))

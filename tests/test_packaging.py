@@ -84,9 +84,8 @@ def test_what_the_dependencies_need_is_pinned() -> None:
             continue
         seen.add((name, *sorted(extras)))
         assert name in pinned, f"{name} is needed but not pinned"
-        for further in map(Requirement, importlib.metadata.requires(name) or []):
-            if further.marker is None or any(further.marker.evaluate({"extra": extra}) for extra in extras):
-                waiting.append(further)
+        needs = map(Requirement, importlib.metadata.requires(name) or [])
+        waiting += [n for n in needs if n.marker is None or any(n.marker.evaluate({"extra": e}) for e in extras)]
 
 
 def test_the_version_has_one_home() -> None:

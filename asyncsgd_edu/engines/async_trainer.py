@@ -19,11 +19,11 @@ from asyncsgd_edu.engines.gates import OpenGate
 from asyncsgd_edu.engines.log import AT, as_rows, landed
 from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
 from asyncsgd_edu.engines.trainer import Trainer
+from asyncsgd_edu.header import Header
 from asyncsgd_edu.problems.problem import Problem, check_problem
 from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
 from asyncsgd_edu.rules.durations import Duration, check_durations
-from asyncsgd_edu.trace import Header
 
 
 class AsyncTrainer(Trainer):
@@ -82,7 +82,7 @@ class AsyncTrainer(Trainer):
                 return as_rows([worker], number, tower.step(batch))  # The three, in one call.
 
         with self.gate.turn(worker, "read"):
-            read, *gradient = tower.compute(batch)
+            read, loss, *gradient = tower.compute(batch)
         row = as_rows([worker], number, read)
         self._log.in_flight(worker, row)
         if self.durations is not None:
@@ -92,7 +92,7 @@ class AsyncTrainer(Trainer):
         # The gradient is in flight. Whatever the others apply now makes it stale.
 
         with self.gate.turn(worker, "apply"):
-            applied = tower.apply(read[-1], *gradient)
+            applied = tower.apply(loss, *gradient)
         return landed(row, applied)
 
 
@@ -100,7 +100,7 @@ class Tower:
     """The graph of one step on one device, whole (`step`) and in two halves (`compute`, `apply`).
 
     A batch is named by int64 [worker, number]. `compute` returns a float64 vector
-    (read version, read spread, read time, ready time, loss) and the gradient;
+    (read version, read spread, read time, ready time, loss), the loss and the gradient;
     `apply` takes the loss and the gradient and returns (version, applied, apply time);
     `step` returns both vectors in one. One packed vector each, because turning
     many small tensors into Python numbers would cost more than the step.
@@ -111,20 +111,20 @@ class Tower:
             with tf.device(device):
                 read = shared.read()
                 loss, gradient = problem.gradient(read.values, problem.batch(batch[0], batch[1], seed))
-            return [packed(read.version, read.spread, read.time, after(gradient), loss), *gradient]
+            return [packed(read.version, read.spread, read.time, after(gradient), loss), loss, *gradient]
 
         def apply(loss: tf.Tensor, *gradient: tf.Tensor) -> tf.Tensor:
             # A loss that is not finite ends the run; its gradient must not spoil the parameters.
             return packed(*shared.apply(gradient, tf.math.is_finite(loss)))
 
         def step(batch: tf.Tensor) -> tf.Tensor:
-            read, *gradient = read_and_compute(batch)
+            read, loss, *gradient = read_and_compute(batch)
             with tf.control_dependencies([read]):
-                return tf.concat([read, apply(read[-1], *gradient)], 0)
+                return tf.concat([read, apply(loss, *gradient)], 0)
 
         named = tf.TensorSpec([2], tf.int64)
         shapes = [tf.TensorSpec(v.shape, v.dtype) for v in shared.variables]
-        loss = tf.TensorSpec([], tf.float64)
+        loss = tf.TensorSpec([], tf.float32)
         self.step = tf.function(step, autograph=False).get_concrete_function(named)
         self.compute = tf.function(read_and_compute, autograph=False).get_concrete_function(named)
         self.apply = tf.function(apply, autograph=False).get_concrete_function(loss, *shapes)

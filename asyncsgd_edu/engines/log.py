@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from asyncsgd_edu.engines.clock import RunClock
-from asyncsgd_edu.trace import COLUMNS, InFlight
+from asyncsgd_edu.header import InFlight
+from asyncsgd_edu.trace import COLUMNS
 
 # What a graph reports of a gradient. `end_version` is the version just before the
 # update that used it or, where `applied` is 0, the version at which it ended unused.

@@ -9,7 +9,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from asyncsgd_edu import tracefile
-from asyncsgd_edu.trace import COLUMNS, header_dict
+from asyncsgd_edu.header import header_dict
+from asyncsgd_edu.trace import COLUMNS
 
 if TYPE_CHECKING:
     from asyncsgd_edu.engines.trainer import Trainer

@@ -18,11 +18,11 @@ from asyncsgd_edu.engines.gates import OpenGate
 from asyncsgd_edu.engines.log import AT, as_rows, landed
 from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
 from asyncsgd_edu.engines.trainer import Trainer
+from asyncsgd_edu.header import Header
 from asyncsgd_edu.problems.problem import Problem, check_problem
 from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
 from asyncsgd_edu.rules.durations import Duration, check_durations
-from asyncsgd_edu.trace import Header
 
 
 class TowerTrainer(Trainer):
@@ -72,26 +72,27 @@ class TowerTrainer(Trainer):
 
         def compute(number: tf.Tensor) -> list[tf.Tensor]:
             read = shared.read()
-            reports, gradients = [], []
+            reports, losses, gradients = [], [], []
             for tower, place in enumerate(places):
                 with tf.device(place), tf.name_scope(f"tower_{tower}"):
                     loss, gradient = problem.gradient(read.values, problem.batch(tower, number, seed))
                     reports.append(packed(read.version, read.spread, read.time, after(gradient), loss))
+                    losses.append(loss)
                     gradients.append(gradient)
-            return [tf.stack(reports), *average_gradients(gradients)]
+            return [tf.stack(reports), tf.stack(losses), *average_gradients(gradients)]
 
-        def apply(loss: tf.Tensor, *gradient: tf.Tensor) -> tf.Tensor:
-            return packed(*shared.apply(gradient, tf.reduce_all(tf.math.is_finite(loss))))
+        def apply(losses: tf.Tensor, *gradient: tf.Tensor) -> tf.Tensor:
+            return packed(*shared.apply(gradient, tf.reduce_all(tf.math.is_finite(losses))))
 
         def step(number: tf.Tensor) -> tf.Tensor:
-            reports, *gradient = compute(number)
+            reports, losses, *gradient = compute(number)
             with tf.control_dependencies([reports]):
-                update = apply(reports[:, -1], *gradient)
+                update = apply(losses, *gradient)
             return tf.concat([reports, tf.tile(update[None], [len(places), 1])], 1)
 
         number = tf.TensorSpec([], tf.int64)
         shapes = [tf.TensorSpec(v.shape, v.dtype) for v in shared.variables]
-        losses = tf.TensorSpec([len(places)], tf.float64)
+        losses = tf.TensorSpec([len(places)], tf.float32)
         self._step = tf.function(step, autograph=False).get_concrete_function(number)
         self._compute = tf.function(compute, autograph=False).get_concrete_function(number)
         self._apply = tf.function(apply, autograph=False).get_concrete_function(losses, *shapes)
@@ -104,7 +105,7 @@ class TowerTrainer(Trainer):
                 return as_rows(towers, number, self._step(batch))  # All of it, in one call.
 
         with self.gate.turn(thread, "read"):
-            reports, *average = self._compute(batch)
+            reports, losses, *average = self._compute(batch)
         rows = as_rows(towers, number, reports)
         self._log.in_flight(thread, rows)
         if self.durations is not None:
@@ -113,7 +114,7 @@ class TowerTrainer(Trainer):
             self.gate.sleep(max(0.0, rows[:, AT["ready_time"]].max() - time.time()))
 
         with self.gate.turn(thread, "apply"):
-            applied = self._apply(reports[:, -1], *average)
+            applied = self._apply(losses, *average)
         return landed(rows, applied)
 
     def _name_worker(self, thread: int, error: BaseException) -> int:

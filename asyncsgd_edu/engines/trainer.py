@@ -21,9 +21,10 @@ from asyncsgd_edu.engines.gates import OpenGate, Stopped
 from asyncsgd_edu.engines.log import AT, VersionLog
 from asyncsgd_edu.engines.parameters import SharedParameters
 from asyncsgd_edu.engines.recorder import Recorder
+from asyncsgd_edu.header import Ended, Header
 from asyncsgd_edu.problems.problem import Problem
 from asyncsgd_edu.rules.arguments import MAX_UPDATES, positive_number, whole_number
-from asyncsgd_edu.trace import Ended, Header, Trace
+from asyncsgd_edu.trace import Trace
 
 PATIENCE = 1.5  # Seconds that a stop or a failure waits for workers; with the rest, within 2.
 

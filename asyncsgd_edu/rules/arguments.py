@@ -47,7 +47,10 @@ def positive_number(name: str, value: object, *, zero: bool = False) -> float:
     sentence = f"{name} must be a finite number {allowed}, got {value!r}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(sentence)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(sentence) from None
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise ValueError(sentence)
     return number

@@ -99,7 +99,8 @@ class Straggler(Duration):
     factor: float
 
     def __post_init__(self) -> None:
-        check_durations(self.base)
+        if check_durations(self.base) is None:
+            raise TypeError("the straggler's base must be a duration such as Constant(0.01), got None")
         whole_number("the straggler's worker", self.worker, 0, 10**6)
         positive_number("the straggler's factor", self.factor)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from asyncsgd_edu.view import panels
 from asyncsgd_edu.view.configuration import Configuration
-from asyncsgd_edu.view.live import GOING, LiveView
+from asyncsgd_edu.view.live import GOING, INTERVAL, LiveView
 from asyncsgd_edu.view.live_figure import MOST_FINISHED, Finished
 from asyncsgd_edu.view.series import Digest
 
@@ -103,9 +103,10 @@ class Conductor:
             self.post(partial(self._begin, configuration, self._cancel))
 
     def stop(self) -> None:
-        """End the run under way, also one that is still being built."""
+        """End the run under way, also one that is still being built. No effect where there is none."""
         self._cancel.set()
-        self.post(self._halt)
+        if self.busy:
+            self.post(self._halt)
 
     def pause(self) -> None:
         """Pause a run that is running, resume one that is paused."""
@@ -144,7 +145,7 @@ class Conductor:
                     self._wake.notify_all()
                     return
                 if not self._commands:
-                    self._wake.wait(self.view.interval)
+                    self._wake.wait(INTERVAL)
                 command = self._commands.popleft() if self._commands else None
             try:
                 if command is not None:

@@ -108,7 +108,7 @@ def worker_table(trace: Trace) -> go.Figure:
     )
     figure = go.Figure(table)
     _titles(figure, "What each worker did (means per gradient)", [trace])
-    figure.update_layout(height=150 + 26 * min(workers, 24))
+    figure.update_layout(height=190 + 26 * min(workers, 24))
     return figure
 
 

@@ -124,6 +124,11 @@ class Lab(widgets.VBox):
         self._view.figure.close()
         super().close()
 
+    def __del__(self) -> None:
+        # ipywidgets would close here, but what is collected was refused by `__init__`, or the process is
+        # ending: then no thread moves any more, and waiting for one would be for ever.
+        pass
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         self._view.figure.settle()
         return super()._repr_mimebundle_(**kwargs)
@@ -234,12 +239,17 @@ def _status(report: Report) -> str:
     elif not report.target:
         first, second = f"<b>{report.state}</b> · version 0", "press Run"
     else:
-        accuracy = "follows at the end" if report.accuracy is None else f"{report.accuracy:.3f}"
         version = f"version {report.version} of {report.target}"
-        parts = [version, report.staleness, report.loss, f"held-out accuracy {accuracy}"]
+        parts = [version, report.staleness, report.loss, _accuracy(report)]
         first = f"<b>{report.state}</b> · " + " · ".join(html.escape(part) for part in parts if part)
         second = html.escape(report.conditions or "real durations, nothing injected")
     return _lines(first, _alarm(report.problem) if report.problem else second)
+
+
+def _accuracy(report: Report) -> str:
+    if report.accuracy is not None:
+        return f"held-out accuracy {report.accuracy:.3f}"
+    return "held-out accuracy follows at the end" if report.state in (*GOING, "evaluating") else ""
 
 
 def _lines(first: str, second: str) -> str:

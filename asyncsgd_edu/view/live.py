@@ -17,7 +17,7 @@ from asyncsgd_edu.trace import Trace
 from asyncsgd_edu.view import panels, series
 from asyncsgd_edu.view.live_figure import Finished, LiveFigure, empty_frame, frame
 
-FASTEST, SLOWEST = 0.125, 0.2  # Seconds between two frames.
+INTERVAL = 0.2  # Seconds between two frames: a browser on the same machine needs a tenth of one to draw it.
 PATIENCE = 60.0  # Seconds that a pump waits for a trainer that has not been started.
 GOING = ("running", "paused")
 
@@ -53,7 +53,6 @@ class LiveView:
         self._drawing = threading.RLock()
         self._growing = series.Growing()
         self._trace: Trace | None = None
-        self._cost = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.clear()
@@ -70,21 +69,14 @@ class LiveView:
         self._by = one_of("by", by, series.AXES)
         self.redraw()
 
-    @property
-    def interval(self) -> float:
-        """Seconds to the next frame: longer where a frame costs more, so that the run keeps the processor."""
-        return min(SLOWEST, max(FASTEST, 40 * self._cost))
-
     def draw(self, trace: Trace) -> series.Digest:
         """Draw one frame of a trace and return the numbers that it shows."""
         with self._drawing:
-            began = time.thread_time()
             digest = self._growing(trace)
             self.figure.show_frame(*frame(trace, digest, self._by, self.finished))
             self._say(_sentence(trace, digest))
             self._trace, self.digest = trace, digest
             self.frames += 1
-            self._cost = time.thread_time() - began
             return digest
 
     def redraw(self) -> None:
@@ -144,7 +136,7 @@ class LiveView:
             while trainer.state == "ready" and time.monotonic() < deadline:
                 if stop.wait(0.05):
                     return
-            while self.look(trainer) in GOING and not stop.wait(self.interval):
+            while self.look(trainer) in GOING and not stop.wait(INTERVAL):
                 pass
         except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to: whoever looks is told.
             self.show_error(error)

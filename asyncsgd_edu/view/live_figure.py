@@ -10,6 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
 
@@ -19,6 +20,9 @@ from asyncsgd_edu.view.thinning import WINDOW
 
 HEIGHT = 520
 MOST_FINISHED = 6
+# After each frame the browser sends the settings that plotly.js filled in. Nothing here asks for them, and taking
+# them over would erase names and widths from what a reloaded page starts with.
+DEFAULTS = ("_js2py_traceDeltas", "_js2py_layoutDelta")
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class LiveFigure(go.FigureWidget):
     def set_state(self, sync_data: Mapping[str, Any]) -> None:
         """Take what the browser sends, between two frames and never within one."""
         with self._writing:
-            super().set_state(sync_data)
+            super().set_state({name: value for name, value in sync_data.items() if name not in DEFAULTS})
             self._new_view |= "_view_count" in sync_data
             if self._new_view and sync_data.get("_js2py_traceDeltas"):
                 # A new view draws itself before it has its place on the page: have it fit its width again.
@@ -59,13 +63,15 @@ class LiveFigure(go.FigureWidget):
 
     def show_frame(self, data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> None:
         """Show new data for each plotly trace, in one message."""
-        # Only what has changed since this method last asked for it: a zoom made by hand must stay.
+        # Only what has changed since this method last asked for it: it is less work, and a zoom made by hand stays.
         asked = {name: value for name, value in layout.items() if self._asked.get(name, Undefined) != value}
         with self._writing:
             with self.batch_update():
-                for trace, properties in zip(self.data, data, strict=True):
+                for number, (trace, properties) in enumerate(zip(self.data, data, strict=True)):
+                    before = self._shown.get(number, {})
                     for name, value in properties.items():
-                        trace[name] = value
+                        if not _same(before.get(name, Undefined), value):
+                            trace[name] = value
                 for name, value in asked.items():
                     self.layout[name] = value
             self._asked.update(asked)
@@ -85,6 +91,12 @@ class LiveFigure(go.FigureWidget):
             self._new_view = True
             self._widget_layout = deepcopy(self._layout_obj._props)
             self._widget_data = deepcopy(self._data)
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    return type(one) is type(other) and one == other
 
 
 def _layers(

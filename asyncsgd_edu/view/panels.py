@@ -122,9 +122,10 @@ def timeline_panel(bars: Bars) -> tuple[Layer, ...]:
     lane = bars.worker.astype(np.float64)
     hover = {"hovertemplate": "%{text}<br>%{base:.4f} s, %{x:.4f} s long<extra></extra>", "textposition": "none"}
 
-    def spans(name: str, colour: str, pattern: str, start: np.ndarray, end: np.ndarray) -> Layer:
-        look = {"color": colour, "line": {"width": 0}, "pattern": {"shape": pattern, "size": 5, "solidity": 0.4}}
-        style = {"type": "bar", "orientation": "h", "width": 0.6, "name": name, "marker": look, **hover}
+    def spans(name: str, colour: str, width: float, start: np.ndarray, end: np.ndarray) -> Layer:
+        # Thick and thin rather than hatched: a hatching for each bar slows the browser.
+        look = {"color": colour, "line": {"width": 0}}
+        style = {"type": "bar", "orientation": "h", "width": width, "name": name, "marker": look, **hover}
         return Layer(style, {"base": start, "x": end - start, "y": lane, "text": text})
 
     def marks(name: str, colour: str, symbol: str, rows: np.ndarray) -> Layer:
@@ -143,8 +144,8 @@ def timeline_panel(bars: Bars) -> tuple[Layer, ...]:
          "marker.size": np.tile([0.0, 7.0, 0.0], len(gap))},
     )  # fmt: skip
     return (
-        spans("compute", BLUE, "", bars.read, bars.ready),
-        spans("waiting", ORANGE, "/", bars.ready, bars.apply),
+        spans("compute", BLUE, 0.65, bars.read, bars.ready),
+        spans("waiting", ORANGE, 0.25, bars.ready, bars.apply),
         arrow,
         marks("apply", GREEN, "diamond", used),
         marks("dropped", VERMILLION, "x", ~used),

@@ -1,0 +1,129 @@
+"""What was run and how it ended: the header of a trace.
+
+Facts only, frozen. Every field can be written as JSON, and one read from a
+file is checked against a schema first: a file is not to be trusted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from asyncsgd_edu.tracefile import TraceError
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """A gradient that had been read but neither applied nor dropped when the run ended."""
+
+    worker: int
+    batch: int
+    read_version: int
+    read_time: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended.
+
+    `how` is `running` (not ended: the trace is a prefix), `finished`, `stopped`,
+    `diverged` (then `version` is the one whose loss was not finite) or `failed`
+    (then `worker` and `error` say who and why).
+    """
+
+    how: str = "running"
+    version: int | None = None
+    worker: int | None = None
+    error: str | None = None
+    in_flight: tuple[InFlight, ...] = ()
+
+
+@dataclass(frozen=True)
+class Header:
+    """What was run: enough to say what a row means, and to run it again."""
+
+    trainer: str
+    workers: int
+    policy: str = "asynchronous"
+    access: str = "consistent"
+    devices: tuple[str, ...] = ()
+    problem: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    clock: str = "real"
+    durations: Mapping[str, Any] | None = None
+    batch_size: int | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    ended: Ended = field(default_factory=Ended)
+
+    @property
+    def injected(self) -> str:
+        """The injected durations in words, empty where none were."""
+        if self.durations is None:
+            return ""
+        constants = ", ".join(f"{k} {v}" for k, v in self.durations.items() if k != "law")
+        return f"{self.durations['law']} durations injected ({constants}; seconds)"
+
+
+def header_dict(header: Header) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A header as the two JSON objects of a file: what was run, and how it ended."""
+    run = asdict(header)
+    ended = {k: v for k, v in run.pop("ended").items() if v is not None}
+    return run, ended
+
+
+_WHOLE = {"type": "integer"}
+_TEXT = {"type": "string"}
+_OBJECT = {"type": "object"}
+_FLIGHT = {
+    "type": "object",
+    "properties": {"worker": _WHOLE, "batch": _WHOLE, "read_version": _WHOLE, "read_time": {"type": "number"}},
+    "required": ["worker", "batch", "read_version", "read_time"],
+    "additionalProperties": False,
+}
+ENDED_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "how": {"enum": ["running", "finished", "stopped", "diverged", "failed"]},
+        "version": _WHOLE,
+        "worker": _WHOLE,
+        "error": _TEXT,
+        "in_flight": {"type": "array", "items": _FLIGHT},
+    },
+    "required": ["how"],
+    "additionalProperties": False,
+}
+HEADER_SCHEMA = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("trainer", "policy", "access", "clock"), _TEXT),
+        **dict.fromkeys(("problem", "optimizer", "packages"), _OBJECT),
+        "workers": {"type": "integer", "minimum": 1},
+        "devices": {"type": "array", "items": _TEXT},
+        "seed": _WHOLE,
+        "durations": {"type": ["object", "null"]},
+        "batch_size": {"type": ["integer", "null"]},
+    },
+    "required": ["trainer", "workers"],
+    "additionalProperties": False,
+}
+
+
+def header_from(run: Mapping[str, Any]) -> Header:
+    """The header that the first line of a file describes. Raises TraceError naming what does not fit."""
+    _check("header", run, HEADER_SCHEMA)
+    return Header(**{**run, "devices": tuple(run.get("devices", ()))})
+
+
+def ended_from(end: Mapping[str, Any]) -> Ended:
+    """How a run ended, from the last line of a file. Raises TraceError naming what does not fit."""
+    _check("ended", end, ENDED_SCHEMA)
+    return Ended(**{**end, "in_flight": tuple(InFlight(**flight) for flight in end.get("in_flight", ()))})
+
+
+def _check(what: str, value: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    import jsonschema  # Here, because only a file needs it and the package should load fast.
+
+    try:
+        jsonschema.validate(value, schema)
+    except jsonschema.ValidationError as error:
+        raise TraceError(f"{what}{error.json_path.removeprefix('$')}: {error.message}") from error
