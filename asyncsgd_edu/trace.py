@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncsgd_edu import perfetto, tracefile
 from asyncsgd_edu import staleness as laws
-from asyncsgd_edu import tracefile
 from asyncsgd_edu.header import Ended, Header, InFlight, ended_from, header_dict, header_from
 from asyncsgd_edu.tracefile import TraceError
 
@@ -199,6 +199,10 @@ class Trace:
         if self._first_version:
             header["first_version"] = self._first_version
         tracefile.write(path, header, self.columns, ended)
+
+    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as Chrome trace events, to be opened in Perfetto."""
+        perfetto.write(path, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, prefix: bool = False) -> "Trace":

@@ -20,7 +20,8 @@ MAY = {
     "staleness": {"rules"},
     "tracefile": {"rules"},
     "header": {"tracefile"},
-    "trace": {"rules", "staleness", "tracefile", "header"},
+    "perfetto": {"trace"},  # For its type only.
+    "trace": {"rules", "staleness", "tracefile", "header", "perfetto"},
     "quiet": set(),  # Loads TensorFlow without its noise.
     "problems": {"quiet", "rules", "staleness", "tracefile", "trace"},
     "engines": {"quiet", "rules", "staleness", "tracefile", "header", "trace", "problems"},
