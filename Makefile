@@ -46,8 +46,8 @@ nbval: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	# Keeps the outputs of cells tagged keep_output: those that nbval compares.
-	$(BIN)/nbstripout $(NOTEBOOKS)
+	# Keeps the outputs of cells tagged keep_output, those that nbval compares, and the counts that it wants with them.
+	$(BIN)/nbstripout --keep-count $(NOTEBOOKS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

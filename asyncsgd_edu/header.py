@@ -60,8 +60,7 @@ class Header:
         """The injected durations in words, empty where none were."""
         if self.durations is None:
             return ""
-        constants = ", ".join(f"{k} {v}" for k, v in self.durations.items() if k != "law")
-        return f"{self.durations['law']} durations injected ({constants}; seconds)"
+        return f"{self.durations.get('law')} durations injected ({_constants(self.durations)}; seconds)"
 
 
 def header_dict(header: Header) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -69,6 +68,12 @@ def header_dict(header: Header) -> tuple[dict[str, Any], dict[str, Any]]:
     run = asdict(header)
     ended = {k: v for k, v in run.pop("ended").items() if v is not None}
     return run, ended
+
+
+def _constants(law: Mapping[str, Any]) -> str:
+    """The constants of a duration law in words, those of a law within it in brackets."""
+    shown = {k: f"{v.get('law')} ({_constants(v)})" if isinstance(v, Mapping) else v for k, v in law.items()}
+    return ", ".join(f"{name} {value}" for name, value in shown.items() if name != "law")
 
 
 _WHOLE = {"type": "integer"}

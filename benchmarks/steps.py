@@ -1,6 +1,6 @@
 """What the version log costs: logged steps a second beside the bare loop on the same problem.
 
-    python benchmarks/steps.py [--problem digits-cnn] [--threads 1 2 4 8] [--updates 400] [--repeats 5] [--json]
+    python benchmarks/steps.py [--problem digits-cnn] [--threads 1 2 4 8] [--updates 1000] [--repeats 5] [--json]
 
 Bare is the recipe with TensorFlow 2: threads that call one `tf.function` (read, gradient, `optimizer.apply`), the same
 batches, nothing logged. Logged is `AsyncTrainer` with each access. The three take turns, and the ratio is that of
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problem", default="digits-cnn", choices=PROBLEMS)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--updates", type=int, default=400)
+    parser.add_argument("--updates", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

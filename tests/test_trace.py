@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from schedules import HEADER, Plan, async_plans, changed, plans, same, simulate, small, trace_of
 
-from asyncsgd_edu import Trace, TraceError
+from asyncsgd_edu import Constant, Straggler, Trace, TraceError
 from asyncsgd_edu.trace import COLUMNS, Ended, InFlight
 
 # --- the audit
@@ -326,3 +326,9 @@ def test_a_row_takes_at_most_100_bytes_in_memory() -> None:
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sum(v.nbytes for v in trace.columns.values()) <= held <= 100 * rows + 100_000
+
+
+def test_a_straggler_is_said_in_words() -> None:
+    law = Straggler(Constant(0.01), worker=1, factor=5.0).describe()
+    words = dataclasses.replace(small().header, durations=law).injected
+    assert words == "Straggler durations injected (base Constant (value 0.01), worker 1, factor 5.0; seconds)"

@@ -73,6 +73,8 @@ class AsyncTrainer(Trainer):
         super().__init__(problem, shared, header, workers, gate)
         towers = {place: Tower(problem, shared, self.seed, place) for place in dict.fromkeys(places)}
         self._towers = [towers[places[worker % len(places)]] for worker in range(workers)]
+        for tower in towers.values():
+            tower.rehearse()
 
     def _round(self, worker: int, number: int) -> np.ndarray:
         """Read, compute, apply: one gradient of one worker."""
@@ -128,3 +130,10 @@ class Tower:
         self.step = tf.function(step, autograph=False).get_concrete_function(named)
         self.compute = tf.function(read_and_compute, autograph=False).get_concrete_function(named)
         self.apply = tf.function(apply, autograph=False).get_concrete_function(loss, *shapes)
+
+    def rehearse(self) -> None:
+        """Run everything once before a run, when no update is let in: a first call takes far longer than others."""
+        batch = tf.constant([0, 0], tf.int64)
+        self.step(batch)
+        _, loss, *gradient = self.compute(batch)
+        self.apply(loss, *gradient)

@@ -25,6 +25,11 @@ def own_copy(optimizer: object) -> keras.optimizers.Optimizer:
     return type(optimizer).from_config(config)
 
 
+def sgd(learning_rate: float) -> keras.optimizers.Optimizer:
+    """Plain SGD. Raises TypeError or ValueError for a learning rate that is not finite and above 0."""
+    return keras.optimizers.SGD(positive_number("learning_rate", learning_rate))
+
+
 def describe(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
     """Class name and settings that are not at rest, for a trace's header."""
     config = optimizer.get_config()

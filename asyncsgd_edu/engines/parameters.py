@@ -106,7 +106,7 @@ class SharedParameters:
         return int(self._landed)
 
     def allow(self, limit: int) -> None:
-        """Let updates in up to version `limit`; call with no worker about."""
+        """Let updates in up to version `limit`, none before this; call with no worker about."""
         self._started.assign(self._landed)
         self._limit.assign(limit)
 

@@ -96,6 +96,11 @@ class TowerTrainer(Trainer):
         self._step = tf.function(step, autograph=False).get_concrete_function(number)
         self._compute = tf.function(compute, autograph=False).get_concrete_function(number)
         self._apply = tf.function(apply, autograph=False).get_concrete_function(losses, *shapes)
+        # Once before a run, when no update is let in: a first call takes far longer than others.
+        first = tf.constant(0, tf.int64)
+        self._step(first)
+        _, at, *average = self._compute(first)
+        self._apply(at, *average)
 
     def _round(self, thread: int, number: int) -> np.ndarray:
         """Read once, compute on every tower, average, apply once."""

@@ -115,13 +115,11 @@ class Configuration:
                 f"gpus must be at most {len(devices)}, the devices of this process, got {self.gpus}: "
                 f"restart the kernel and press Run before anything else of TensorFlow runs"
             )
-        from asyncsgd_edu.engines.optimizers import own_copy
+        from asyncsgd_edu.engines.optimizers import sgd
 
-        optimizer = own_copy(None)  # Plain SGD.
-        optimizer.learning_rate = self.learning_rate
         shared: dict[str, Any] = {
             "devices": list(devices[: self.gpus]),
-            "optimizer": optimizer,
+            "optimizer": sgd(self.learning_rate),
             "durations": self.durations,
             "seed": self.seed,
         }
