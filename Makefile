@@ -3,6 +3,7 @@
 #   make test     everything: lint, types, unit tests, doctests, notebooks, a real browser
 #   make check    lint, types, unit tests, doctests: under two minutes
 #   make format   lay out the code and strip the notebooks
+#   make screenshot  make the README's picture anew
 #   make clean    remove .venv and what the tools left
 
 VENV := .venv
@@ -16,7 +17,7 @@ ARGS ?=
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: lab test check lint types unit doctest nbval format clean constraints
+.PHONY: lab test check lint types unit doctest nbval format screenshot clean constraints
 
 lab: $(STAMP)
 	@$(BIN)/python -m asyncsgd_edu lab $(ARGS)
@@ -48,6 +49,9 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	# Keeps the outputs of cells tagged keep_output, those that nbval compares, and the counts that it wants with them.
 	$(BIN)/nbstripout --keep-count $(NOTEBOOKS)
+
+screenshot: $(STAMP)
+	$(BIN)/python docs/screenshot.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -26,18 +26,23 @@ def main(picture: Path) -> None:
             lab = Notebook(browser, address, "00_start_here.ipynb")
             lab.run_all(300)
             lab.type("Updates", 1000)
-            lab.press("Run")
-            lab.await_text(r"finished · version 1000", 120)
+            run(lab, until=r"finished · version 1000")
             lab.press("towers")
             lab.slide("GPUs", 4)
-            lab.press("Run", 60)
-            lab.await_text(r"finished · version 1000", 120)
+            run(lab, until=r"finished · version 1000")
             lab.press("threads")
+            lab.slide("GPUs", 1)
             lab.slide("Threads", 2)
-            lab.press("Run", 60)
-            lab.await_text(r"running · version [4-9]\d\d ", 120)
-            lab.button("Run").scroll_into_view_if_needed()
+            run(lab, until=r"running · version [6-9]\d\d ")
+            lab.button("Run").evaluate("button => button.closest('.jp-OutputArea').scrollIntoView({block: 'start'})")
             lab.shot(picture)
+
+
+def run(lab: Notebook, until: str) -> None:
+    """Press Run and wait until the status has said that it runs, and then `until`."""
+    lab.press("Run", 60)
+    lab.await_text(r"running · version [1-9]", 60)
+    lab.await_text(until, 120)
 
 
 if __name__ == "__main__":

@@ -200,6 +200,16 @@ class Notebook:
             )
         )
 
+    def await_number(self, pattern: str, beyond: int, seconds: float) -> int:
+        """Wait until the number that the pattern captures in the outputs is beyond another; return it."""
+        found = self.page.wait_for_function(
+            "([p, beyond]) => [...document.querySelectorAll('.jp-OutputArea-output')]"
+            ".map(e => Number(e.innerText.match(p)?.[1] ?? NaN)).filter(n => n > beyond).at(-1)",
+            arg=[pattern, beyond],
+            timeout=1000 * seconds,
+        )
+        return int(found.json_value())
+
     def drawn(self, name: str) -> float:
         """How far right the last plot has drawn the line of that name; 0 before its first point."""
         return float(self.page.evaluate(f"({LINE_END})", name))

@@ -13,7 +13,7 @@ NUMBER = re.compile(r"\d+(\.\d+)?")
 @pytest.mark.slow
 @pytest.mark.usefixtures("eight_devices")
 def test_the_example_prints_what_it_says(capsys, tmp_path):
-    example, promised = re.search(r"```python\n(.*?)```\n\n((?:    .*\n)+)", README, re.S).groups()
+    example, promised = re.search(r"```python\n(.*?)```\n\n((?:    [^\n]*\n)+)", README, re.S).groups()
     assert len(example.splitlines()) <= 10
     script = tmp_path / "example.py"
     script.write_text(example)

@@ -262,7 +262,7 @@ def _table(runs: Sequence[Run]) -> str:
         return "<i>Finished runs are listed here.</i>"
     names = (
         "run", "mode", "workers", "learning rate", "problem", "injected", "how it ended", "updates", "seconds",
-        "mean staleness", "N - 1", "held-out loss", "accuracy",
+        "mean staleness", "N&nbsp;-&nbsp;1", "held-out<br>loss", "accuracy",
     )  # fmt: skip
     rows = []
     for run in runs[-SHOWN_RUNS:]:
