@@ -27,6 +27,7 @@ _HOMES = {
     "configure_devices": "engines.devices",
     "geometric_staleness": "rules.laws",
     "mean_staleness": "rules.laws",
+    "replay": "engines.replay",
 }
 
 _ROOMS = {"figures": "view.figures", "lessons": "lessons"}  # Whole modules with a public name.
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from asyncsgd_edu.engines.devices import configure_devices as configure_devices
     from asyncsgd_edu.engines.gates import OpenGate as OpenGate
     from asyncsgd_edu.engines.gates import ScriptedGate as ScriptedGate
+    from asyncsgd_edu.engines.replay import replay as replay
     from asyncsgd_edu.engines.tower_trainer import TowerTrainer as TowerTrainer
     from asyncsgd_edu.engines.trainer import WorkerError as WorkerError
     from asyncsgd_edu.problems.digits import Digits as Digits

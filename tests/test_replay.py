@@ -1,0 +1,125 @@
+"""Replay: the same race, bit for bit, and what it refuses."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from schedules import Plan, changed, simulate, small
+
+from asyncsgd_edu import AsyncTrainer, Digits, Exponential, Quadratic, ScriptedGate, TowerTrainer, replay
+
+pytestmark = pytest.mark.usefixtures("eight_devices")
+OPTIMIZERS = {
+    "sgd": lambda: keras.optimizers.SGD(0.05),
+    "momentum": lambda: keras.optimizers.SGD(0.02, momentum=0.9),
+    "adam": lambda: keras.optimizers.Adam(0.005),
+}
+
+
+def same(one, other):
+    return np.array_equal(one.loss, other.loss) and all(
+        np.array_equal(a, b) for a, b in zip(one.parameters, other.parameters, strict=True)
+    )
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("problem", [Quadratic(), Digits("linear"), Digits("mlp"), Digits("cnn")], ids=lambda p: p.name)
+def test_a_consistent_race_is_replayed_bit_for_bit(problem, optimizer):
+    make = OPTIMIZERS[optimizer]
+    for workers in (1, 5):
+        trace = AsyncTrainer(problem, workers=workers, optimizer=make(), seed=workers).fit(updates=60)
+        again = replay(trace, problem, make())
+        assert same(trace, again)
+        assert np.array_equal(again.apply_version, trace.apply_version)
+        assert again.header.trainer == "replay"
+
+
+def test_towers_are_replayed_bit_for_bit():
+    trace = TowerTrainer(Digits("mlp"), towers=4).fit(updates=30)
+    assert same(trace, replay(trace, Digits("mlp")))
+
+
+def test_a_run_that_dropped_gradients_is_replayed():
+    trainer = AsyncTrainer(Quadratic(), workers=4, durations=Exponential(0.002))
+    trainer.fit(updates=20)
+    trace = trainer.fit(updates=20)
+    assert (~trace.applied).any()
+    again = replay(trace, Quadratic())
+    kept = trace.applied
+    assert np.array_equal(again.loss[kept], trace.loss[kept])
+    assert np.array_equal(again.parameters[0], trace.parameters[0])
+
+
+def test_a_stale_gradient_is_computed_at_the_old_parameters():
+    # Loss w^2/2, rate 1/2, both read w = 1: 1 - 1/2 - 1/2 = 0. With a fresh second gradient it would be 1/4.
+    order = [(0, "read"), (1, "read"), (0, "apply"), (1, "apply")]
+    bowl = Quadratic(noise=0.0, dimension=1)
+    trace = AsyncTrainer(bowl, workers=2, gate=ScriptedGate(order)).fit(updates=2)
+    assert replay(trace, bowl, learning_rate=0.5).parameters[0].tolist() == [0.0]
+
+
+@pytest.mark.filterwarnings("ignore:the trace is of none")
+@settings(max_examples=30)
+@given(st.integers(1, 6), st.integers(5, 60), st.integers(1, 3), st.booleans(), st.integers(0, 10**6))
+def test_any_schedule_gives_what_plain_python_gives(workers, steps, per_update, dropping, seed):
+    trace = simulate(Plan(workers, steps, per_update=per_update, dropping=dropping, seed=seed))
+    if trace.updates == 0:
+        return
+    bowl, rate = Quadratic(curvatures=[1.0, 0.3], noise=0.2), 0.1
+    again = replay(trace, bowl, learning_rate=rate)
+    versions = [bowl.initial(0)[0].astype(np.float64)]
+    total, count = 0.0, 0
+    for row in range(len(trace)):
+        noise = bowl.batch(int(trace.worker[row]), int(trace.batch[row]), 0)[0].numpy()[0]
+        gradient = bowl.curvatures * versions[trace.read_version[row]] + 0.2 * noise
+        if trace.apply_version[row] < 0:
+            continue
+        total, count = total + gradient, count + 1
+        rest = trace.apply_version[row + 1 :]
+        if trace.apply_version[row] not in rest:
+            versions.append(versions[-1] - rate * total / count)
+            total, count = 0.0, 0
+    np.testing.assert_allclose(again.parameters[0], versions[-1], atol=1e-5)
+
+
+def test_another_learning_rate_is_another_result_of_the_same_race():
+    trace = AsyncTrainer(Quadratic(), workers=3).fit(updates=50)
+    other = replay(trace, Quadratic(), learning_rate=0.01)
+    assert np.array_equal(other.read_version, trace.read_version)
+    assert not np.array_equal(other.loss, trace.loss)
+    assert other.header.optimizer["learning_rate"] == pytest.approx(0.01)
+
+
+def test_a_replay_that_diverges_says_where_and_keeps_finite_parameters():
+    trace = AsyncTrainer(Quadratic(noise=0.0), workers=2).fit(updates=3000)
+    again = replay(trace, Quadratic(noise=0.0), learning_rate=3.0)
+    assert again.header.ended.how == "diverged"
+    assert again.header.ended.version == again.read_version[-1]
+    assert not np.isfinite(again.loss[-1])
+    assert np.isfinite(again.loss[:-1]).all()
+    assert np.isfinite(again.parameters[0]).all()
+
+
+def test_another_problem_is_replayed_with_a_warning():
+    trace = AsyncTrainer(Quadratic(), workers=2).fit(updates=5)
+    with pytest.warns(UserWarning, match="of quadratic, replayed on digits-linear"):
+        replay(trace, Digits("linear"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        replay(trace, Quadratic(noise=0.5))
+
+
+def test_what_cannot_be_replayed_is_refused():
+    with pytest.raises(ValueError, match="without rows"):
+        replay(small()[:0], Quadratic())
+    with pytest.raises(ValueError, match="from version 0"):
+        replay(small(updates=10)[4:], Quadratic())
+    with pytest.raises(ValueError, match="breaks a law"):
+        replay(changed(small(), "read_version", 3, 9), Quadratic())
+    with pytest.raises(ValueError, match="learning_rate must be a finite number above 0, got -1"):
+        replay(small(), Quadratic(), learning_rate=-1)
+    with pytest.raises(TypeError, match="problem"):
+        replay(small(), "quadratic")
