@@ -11,15 +11,23 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AsyncTrainer": "engines.async_trainer",
+    "Asynchronous": "rules.policies",
+    "BackupWorkers": "rules.policies",
     "Constant": "rules.durations",
     "Digits": "problems.digits",
     "Exponential": "rules.durations",
     "Lab": "view.lab",
+    "KAsync": "rules.policies",
+    "KBatchAsync": "rules.policies",
+    "KBatchSync": "rules.policies",
+    "KSync": "rules.policies",
     "LiveView": "view.live",
     "OpenGate": "engines.gates",
     "Quadratic": "problems.quadratic",
     "ScriptedGate": "engines.gates",
+    "StaleSynchronous": "rules.policies",
     "Straggler": "rules.durations",
+    "Synchronous": "rules.policies",
     "TowerTrainer": "engines.tower_trainer",
     "Trace": "trace",
     "TraceError": "tracefile",
@@ -28,6 +36,7 @@ _HOMES = {
     "geometric_staleness": "rules.laws",
     "mean_staleness": "rules.laws",
     "replay": "engines.replay",
+    "simulate": "engines.simulator",
 }
 
 _ROOMS = {"figures": "view.figures", "lessons": "lessons"}  # Whole modules with a public name.

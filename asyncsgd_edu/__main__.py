@@ -1,4 +1,4 @@
-"""The command line: train, show and lab, each a few calls of the public names.
+"""The command line: train, show, claims and lab, each a few calls of the public names.
 
 Nothing is computed here. Bad input is one line on stderr and exit status 2, a run
 that failed or diverged is 1, an interrupted one is 130 and keeps what it has done.
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-# --- the three commands
+# --- the commands
 
 
 def train(given: argparse.Namespace) -> int:
@@ -81,6 +81,20 @@ def show(given: argparse.Namespace) -> int:
     if given.html:
         print(f"figures in {given.html}")
     return 0
+
+
+def claims(given: argparse.Namespace) -> int:
+    """Run the laws and print what holds; 1 if a law fails where it should hold."""
+    from asyncsgd_edu.lessons import claims as laws
+
+    try:
+        found = laws.claims(given.law, given.seed)
+        if given.html:
+            Path(given.html).write_text(laws.html(found), encoding="utf-8")
+    except (ValueError, OSError) as error:
+        raise Mistake(str(error)) from error
+    print(laws.table(found))
+    return int(any(claim.verdict == "fails" for claim in found))
 
 
 def lab(given: argparse.Namespace) -> int:
@@ -116,10 +130,10 @@ def make_trainer(given: argparse.Namespace) -> "Trainer":
         devices = configure_devices(wanted) if wanted else None
         optimizer = getattr(keras.optimizers, OPTIMIZERS[given.optimizer])(given.learning_rate)
         problem = make_problem(given.problem)
+        shared = {"devices": devices, "optimizer": optimizer, "durations": given.durations, "seed": given.seed}
         if towers:
-            return TowerTrainer(problem, given.workers, devices, optimizer, given.durations, given.seed)
-        access = given.access or "consistent"
-        return AsyncTrainer(problem, given.workers, devices, optimizer, access, given.durations, given.seed)
+            return TowerTrainer(problem, given.workers, **shared)
+        return AsyncTrainer(problem, given.workers, access=given.access or "consistent", **shared)
     except (ValueError, TypeError, RuntimeError) as error:
         raise Mistake(str(error)) from error
 
@@ -185,16 +199,21 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser() -> Parser:
-    """The arguments of the three commands; reading them loads no TensorFlow."""
+    """The arguments of the commands; reading them loads no TensorFlow."""
     parser = Parser(prog="asyncsgd-edu", description="See what asynchronous training does.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"asyncsgd-edu {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="train | show | lab")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="train | show | claims | lab")
     add_train(commands.add_parser("train", help="train and print what happened", allow_abbrev=False))
     one = commands.add_parser("show", help="summary and figures of a saved trace", allow_abbrev=False)
     one.add_argument("trace", help="a file that train --save or Trace.save wrote")
     one.add_argument("--html", metavar="PATH", help="write the figures as one page that needs no network")
     one.add_argument("--prefix", action="store_true", help="accept a file cut short, up to its last whole row")
     one.set_defaults(carry_out=show)
+    every = commands.add_parser("claims", help="run every law and say what holds", allow_abbrev=False)
+    every.add_argument("--law", type=int, action="append", metavar="N", help="only this law; may be given again")
+    every.add_argument("--seed", type=whole_option("seed", 0, MAX_SEED), default=0, metavar="N", help="seed (0)")
+    every.add_argument("--html", metavar="PATH", help="write the table as a page")
+    every.set_defaults(carry_out=claims)
     start = commands.add_parser(
         "lab", help="start JupyterLab on the first notebook; further arguments are JupyterLab's", allow_abbrev=False
     )

@@ -4,8 +4,10 @@ Facts only, frozen. Every field can be written as JSON, and one read from a
 file is checked against a schema first: a file is not to be trusted.
 """
 
+import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any
 
 from asyncsgd_edu.tracefile import TraceError
@@ -74,6 +76,13 @@ def _constants(law: Mapping[str, Any]) -> str:
     """The constants of a duration law in words, those of a law within it in brackets."""
     shown = {k: f"{v.get('law')} ({_constants(v)})" if isinstance(v, Mapping) else v for k, v in law.items()}
     return ", ".join(f"{name} {value}" for name, value in shown.items() if name != "law")
+
+
+@cache
+def packages() -> dict[str, str]:
+    """Versions of the packages that a run depends on, for a trace's header."""
+    names = ("tensorflow", "keras", "numpy")
+    return {name: importlib.metadata.version(name) for name in names}
 
 
 _WHOLE = {"type": "integer"}

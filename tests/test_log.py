@@ -77,7 +77,7 @@ def test_a_buffer_publishes_a_whole_update_at_once():
 def test_what_is_in_flight_is_dropped_when_the_run_goes_on():
     log = VersionLog(2, RunClock())
     log.append(0, row(0, 0))
-    log.in_flight(1, row(1, 0, batch=4))
+    log.in_flight(row(1, 0, batch=4))
     assert [(g.worker, g.batch, g.read_version) for g in log.left_in_flight()] == [(1, 4, 0)]
     log.drop_in_flight(version=1, wall=0.0)
     assert log.left_in_flight() == ()

@@ -16,7 +16,8 @@ import numpy as np
 from asyncsgd_edu.engines import devices as devices_
 from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.gates import OpenGate
-from asyncsgd_edu.engines.log import AT, as_rows, landed
+from asyncsgd_edu.engines.log import AT, as_rows
+from asyncsgd_edu.engines.meeting import Meeting
 from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
 from asyncsgd_edu.engines.trainer import Trainer
 from asyncsgd_edu.header import Header
@@ -24,6 +25,7 @@ from asyncsgd_edu.problems.problem import Problem, check_problem
 from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
 from asyncsgd_edu.rules.durations import Duration, check_durations
+from asyncsgd_edu.rules.policies import Asynchronous, Policy, check_policy
 
 
 class AsyncTrainer(Trainer):
@@ -31,8 +33,9 @@ class AsyncTrainer(Trainer):
 
     `devices` pins workers to devices, round robin; by default all share the first.
     `access` is `consistent` (a whole read and a whole apply are atomic) or `lock_free`
-    (only TensorFlow's own per-variable atomicity). `durations` are slept between the
-    gradient and its apply, and the trace says so. `gate` can force an order.
+    (only TensorFlow's own per-variable atomicity). `policy` says whose gradients are averaged
+    into an update and who must wait; the default lets everybody go on at once. `durations` are
+    slept between the gradient and its apply, and the trace says so. `gate` can force an order.
 
     Raises TypeError or ValueError, before anything starts, for an argument that is not allowed.
     """
@@ -44,6 +47,7 @@ class AsyncTrainer(Trainer):
         devices: Sequence[str] | None = None,
         optimizer: Any = None,
         access: str = "consistent",
+        policy: Policy[Any] = Asynchronous(),
         durations: Duration | None = None,
         seed: int = 0,
         gate: OpenGate | None = None,
@@ -51,6 +55,10 @@ class AsyncTrainer(Trainer):
         workers = whole_number("workers", workers, 1, MAX_WORKERS)
         self.seed = whole_number("seed", seed, 0, MAX_SEED)
         self.durations = check_durations(durations)
+        self.policy = check_policy(policy)
+        self.policy.begin(workers)  # Says what does not fit so many workers.
+        # With nobody to wait for and nothing to sleep, a round is one call.
+        self._alone = isinstance(policy, Asynchronous) and durations is None
         check_problem(problem)
         # Devices first: even an optimizer starts TensorFlow, and then no more of them can be made.
         places = devices_.check_devices(devices) if devices is not None else (devices_.available()[0],)
@@ -62,6 +70,7 @@ class AsyncTrainer(Trainer):
         header = Header(
             trainer="AsyncTrainer",
             workers=workers,
+            policy=str(policy),
             access=access,
             devices=places,
             problem=problem.describe(),
@@ -76,17 +85,22 @@ class AsyncTrainer(Trainer):
         for tower in towers.values():
             tower.rehearse()
 
-    def _round(self, worker: int, number: int) -> np.ndarray:
+    def _get_ready(self) -> None:
+        """All gradients have ended: the policy begins anew."""
+        self._meeting = Meeting(self.policy, self.workers, self._towers[0].apply, lambda: self.version)
+
+    def _round(self, worker: int, number: int) -> np.ndarray | None:
         """Read, compute, apply: one gradient of one worker."""
         tower, batch = self._towers[worker], tf.constant([worker, number], tf.int64)
         with self.gate.free_pass(worker) as free:
-            if free and self.durations is None:
+            if free and self._alone:
                 return as_rows([worker], number, tower.step(batch))  # The three, in one call.
 
-        with self.gate.turn(worker, "read"):
-            read, loss, *gradient = tower.compute(batch)
+        with self.gate.turn(worker, "read", when=lambda: self._meeting.may_read(worker)):
+            self._meeting.reads(worker)
+            read, *gradient = tower.compute(batch)
         row = as_rows([worker], number, read)
-        self._log.in_flight(worker, row)
+        self._log.in_flight(row)
         if self.durations is not None:
             self.gate.sleep(self.durations.seconds(self.seed, worker, number))
             row[:, AT["ready_time"]] = time.time()
@@ -94,8 +108,7 @@ class AsyncTrainer(Trainer):
         # The gradient is in flight. Whatever the others apply now makes it stale.
 
         with self.gate.turn(worker, "apply"):
-            applied = tower.apply(loss, *gradient)
-        return landed(row, applied)
+            return self._meeting.deliver(worker, row, gradient)
 
 
 class Tower:

@@ -6,7 +6,7 @@ to happen on purpose.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 
@@ -34,13 +34,13 @@ class OpenGate:
         return self._stop.is_set()
 
     @contextmanager
-    def turn(self, worker: int, action: str) -> Iterator[None]:
-        """Wait until `worker` may do `action` (read or apply), then hold the turn meanwhile.
+    def turn(self, worker: int, action: str, when: Callable[[], bool] = lambda: True) -> Iterator[None]:
+        """Wait until `worker` may do `action` (read or apply) and `when` holds, then hold the turn meanwhile.
 
-        Raises Stopped when the run is over.
+        `when` is asked again after each turn of anybody. Raises Stopped when the run is over.
         """
         with self._changed:
-            while not (self._stop.is_set() or self._may_pass(worker, action)):
+            while not (self._stop.is_set() or (self._may_pass(worker, action) and when())):
                 self._changed.wait()
             if self._stop.is_set():
                 raise Stopped
@@ -146,6 +146,9 @@ class ScriptedGate(OpenGate):
         super().open(workers, updates)
 
     def _may_pass(self, worker: int, action: str) -> bool:
+        if self._next == len(self.order) and self.order[-1][0] == worker:
+            # Who made the last move is back and the run is not over. (The others may be waiting for it to end the run.)
+            raise RuntimeError(f"the script ended after {len(self.order)} events, before the run did")
         mine = self._next < len(self.order) and self.order[self._next] == (worker, action)
         return mine and super()._may_pass(worker, action)
 

@@ -57,7 +57,7 @@ class VersionLog:
     def __init__(self, threads: int, clock: RunClock) -> None:
         self._buffers = [Buffer() for _ in range(threads)]
         self._clock = clock
-        self._in_flight: list[np.ndarray | None] = [None] * threads
+        self._in_flight: dict[tuple[float, float], np.ndarray] = {}  # By worker and batch.
         self._merging = threading.Lock()
         self._taken = [0] * threads
         self._early = np.empty((0, len(ROW)))  # Rows that wait for an earlier update's row.
@@ -68,11 +68,14 @@ class VersionLog:
     def append(self, thread: int, rows: np.ndarray) -> None:
         """Log gradients that were applied together or dropped, shape [n, len(ROW)]."""
         self._buffers[thread].append(rows)
-        self._in_flight[thread] = None
+        if self._in_flight:
+            for row in rows:
+                self._in_flight.pop((row[0], row[1]), None)
 
-    def in_flight(self, thread: int, rows: np.ndarray) -> None:
+    def in_flight(self, rows: np.ndarray) -> None:
         """Remember gradients that have been read and are not yet applied (their tail is not used)."""
-        self._in_flight[thread] = rows
+        for row in rows:
+            self._in_flight[row[0], row[1]] = row
 
     @property
     def version(self) -> int:
@@ -83,7 +86,7 @@ class VersionLog:
 
     def left_in_flight(self) -> tuple[InFlight, ...]:
         """The gradients that are in flight now, in order of worker."""
-        rows = [row for held in self._in_flight if held is not None for row in held]
+        rows = [row for _, row in sorted(self._in_flight.items(), key=lambda item: item[0])]
         return tuple(
             InFlight(
                 int(row[AT["worker"]]),
@@ -96,10 +99,10 @@ class VersionLog:
 
     def drop_in_flight(self, version: int, wall: float) -> None:
         """Log what is still in flight as dropped at `version`: the run goes on without it."""
-        for thread, held in enumerate(self._in_flight):
-            if held is not None:
-                held[:, [AT["end_version"], AT["applied"], AT["apply_time"]]] = version, 0, wall
-                self.append(thread, held)
+        if self._in_flight:
+            rows = np.stack(list(self._in_flight.values()))
+            rows[:, -len(TAIL) :] = version, 0, wall
+            self.append(0, rows)
 
     def columns(self) -> dict[str, np.ndarray]:
         """The columns of a consistent prefix: views that later rows do not change."""

@@ -141,3 +141,11 @@ def after(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Wall-clock seconds once all `tensors` have been computed."""
     with tf.control_dependencies(tensors):
         return tf.timestamp()
+
+
+def average_gradients(towers: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """Mean over towers of each parameter's gradient: a list of towers in, one gradient out.
+
+    The mean, not the sum: a sum would be the same as `towers` times the learning rate.
+    """
+    return [tf.add_n(list(same)) / len(towers) for same in zip(*towers, strict=True)]

@@ -16,7 +16,7 @@ from asyncsgd_edu.engines import devices as devices_
 from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.gates import OpenGate
 from asyncsgd_edu.engines.log import AT, as_rows, landed
-from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
+from asyncsgd_edu.engines.parameters import SharedParameters, after, average_gradients, packed
 from asyncsgd_edu.engines.trainer import Trainer
 from asyncsgd_edu.header import Header
 from asyncsgd_edu.problems.problem import Problem, check_problem
@@ -102,6 +102,9 @@ class TowerTrainer(Trainer):
         _, at, *average = self._compute(first)
         self._apply(at, *average)
 
+    def _get_ready(self) -> None:
+        """Nothing: one thread drives the graph."""
+
     def _round(self, thread: int, number: int) -> np.ndarray:
         """Read once, compute on every tower, average, apply once."""
         towers, batch = range(self.workers), tf.constant(number, tf.int64)
@@ -112,7 +115,7 @@ class TowerTrainer(Trainer):
         with self.gate.turn(thread, "read"):
             reports, losses, *average = self._compute(batch)
         rows = as_rows(towers, number, reports)
-        self._log.in_flight(thread, rows)
+        self._log.in_flight(rows)
         if self.durations is not None:
             # The towers work side by side, so the update waits for the slowest of them.
             rows[:, AT["ready_time"]] += [self.durations.seconds(self.seed, tower, number) for tower in towers]
@@ -126,14 +129,6 @@ class TowerTrainer(Trainer):
         """Number of the tower that an error of the graph names, else 0."""
         named = re.search(r"tower_(\d+)", str(error))
         return int(named[1]) if named else 0
-
-
-def average_gradients(towers: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
-    """Mean over towers of each parameter's gradient: a list of towers in, one gradient out.
-
-    The mean, not the sum: a sum would be the same as `towers` times the learning rate.
-    """
-    return [tf.add_n(list(same)) / len(towers) for same in zip(*towers, strict=True)]
 
 
 def enough_devices(towers: int, devices: Sequence[str] | None) -> tuple[str, ...]:

@@ -6,13 +6,11 @@ its limit, within two seconds of a stop, or with the error of the worker that
 failed.
 """
 
-import importlib.metadata
 import os
 import threading
 import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
@@ -21,7 +19,7 @@ from asyncsgd_edu.engines.gates import OpenGate, Stopped
 from asyncsgd_edu.engines.log import AT, VersionLog
 from asyncsgd_edu.engines.parameters import SharedParameters
 from asyncsgd_edu.engines.recorder import Recorder
-from asyncsgd_edu.header import Ended, Header
+from asyncsgd_edu.header import Ended, Header, packages
 from asyncsgd_edu.problems.problem import Problem
 from asyncsgd_edu.rules.arguments import MAX_UPDATES, positive_number, whole_number
 from asyncsgd_edu.trace import Trace
@@ -71,8 +69,12 @@ class Trainer(ABC):
         self._recorder: Recorder | None = None
 
     @abstractmethod
-    def _round(self, thread: int, number: int) -> np.ndarray:
-        """Do one read, compute and apply; return its log rows. Raises Stopped at a gate."""
+    def _round(self, thread: int, number: int) -> np.ndarray | None:
+        """Read, compute, apply; return the log rows of the gradients that ended with it. Raises Stopped at a gate."""
+
+    @abstractmethod
+    def _get_ready(self) -> None:
+        """Prepare what the workers of one start share, before there are any."""
 
     # --- what a user calls -------------------------------------------------
 
@@ -129,6 +131,7 @@ class Trainer(ABC):
             self.gate.open(self._thread_count, updates)
             recorder = Recorder(record, self) if record is not None else None
             self._log.drop_in_flight(self.version, time.time())
+            self._get_ready()
             self._limit = self.version + updates
             self._shared.allow(self._limit)
             self._failure, self._diverged_at, self._ended = None, None, Ended()
@@ -231,15 +234,20 @@ class Trainer(ABC):
             if last:
                 self._end()
 
-    def _note(self, thread: int, rows: np.ndarray) -> None:
+    def _note(self, thread: int, rows: np.ndarray | None) -> None:
         """Log what a round did, and end the run if it was the last or went wrong."""
+        if rows is None:
+            return
         if rows[0, AT["applied"]]:
             self._log.append(thread, rows)
             if rows[0, AT["end_version"]] + 1 >= self._limit:
                 self.gate.stop()
         elif np.isfinite(rows[:, AT["loss"]]).all():
-            self._log.in_flight(thread, rows)  # The limit was reached while it was computed.
-            self.gate.stop()
+            if self.gate.stopped or self.version >= self._limit:
+                self._log.in_flight(rows)  # It came too late to be let in.
+                self.gate.stop()
+            else:
+                self._log.append(thread, rows)  # The policy threw it away.
         else:
             self._log.append(thread, rows)
             with self._changing:
@@ -290,10 +298,3 @@ class Trainer(ABC):
     def _must_be(self, state: str, action: str) -> None:
         if self._state != state:
             raise RuntimeError(f"{action} needs a trainer that is {state}, this one is {self._state}")
-
-
-@cache
-def packages() -> dict[str, str]:
-    """Versions of the packages that a run depends on, for a trace's header."""
-    names = ("tensorflow", "keras", "numpy")
-    return {name: importlib.metadata.version(name) for name in names}

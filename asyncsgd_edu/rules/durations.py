@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from asyncsgd_edu.rules import order_statistics as places
 from asyncsgd_edu.rules.arguments import positive_number, whole_number
+from asyncsgd_edu.rules.order_statistics import Floats
 
 DURATION_PURPOSE = 2  # Splits the run's seed: 1 is for batches, 2 for durations.
 
@@ -19,25 +21,51 @@ class Duration:
 
     @property
     def mean(self) -> float:
-        """Expected seconds per gradient."""
+        """Expected seconds per gradient. Raises ValueError where the law has no mean."""
         raise NotImplementedError
 
-    def draw(self, generator: np.random.Generator) -> float:
-        """One draw, in seconds, of the law."""
+    def order_statistic(self, k: int, n: int) -> float:
+        """Expected seconds that the k-th fastest of n gradients takes, k from 1 to n.
+
+        >>> round(Exponential(1.0).order_statistic(8, 8), 3)
+        2.718
+        """
+        return self._place(*places.check_place(k, n))
+
+    def draws(self, generator: np.random.Generator, count: int) -> Floats:
+        """So many independent draws of the law, in seconds; shape [count]."""
         raise NotImplementedError
 
     def seconds(self, seed: int, worker: int, number: int) -> float:
-        """Seconds that gradient `number` of `worker` takes.
+        """Seconds that gradient `number` of `worker` takes in a real run.
 
         >>> Exponential(0.01).seconds(0, 3, 7) == Exponential(0.01).seconds(0, 3, 7)
         True
         """
-        stream = np.random.SeedSequence((seed, DURATION_PURPOSE, worker, number))
-        return self.draw(np.random.Generator(np.random.Philox(stream)))
+        return float(self.draws(_stream(seed, worker, number), 1)[0])
+
+    def series(self, seed: int, worker: int, count: int) -> Floats:
+        """Seconds that the first `count` gradients of `worker` take in a simulated run; shape [count].
+
+        From one stream a worker, which is much faster than `seconds`. A longer series
+        begins with the shorter one.
+        """
+        return self.draws(_stream(seed, worker), count)
+
+    def check_workers(self, workers: int) -> None:
+        """Raise ValueError if the law says something of a worker that there is not."""
 
     def describe(self) -> dict[str, object]:
         """The law and its constants, for a trace's header."""
         return {"law": type(self).__name__, **asdict(self)}
+
+    def _place(self, k: int, n: int) -> float:
+        raise NotImplementedError
+
+
+def _stream(*words: int) -> np.random.Generator:
+    seed, *rest = words
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, DURATION_PURPOSE, *rest))))
 
 
 @dataclass(frozen=True)
@@ -58,9 +86,40 @@ class Constant(Duration):
         """Expected seconds per gradient."""
         return self.value
 
-    def draw(self, generator: np.random.Generator) -> float:
+    def draws(self, generator: np.random.Generator, count: int) -> Floats:
         """The constant; the generator is not used."""
+        return np.full(count, float(self.value))
+
+    def _place(self, k: int, n: int) -> float:
         return float(self.value)
+
+
+@dataclass(frozen=True)
+class ShiftedExponential(Duration):
+    """At least `shift` seconds, then memoryless: the rest takes `scale` on average.
+
+    >>> ShiftedExponential(1.0, 0.2).mean
+    1.2
+    """
+
+    shift: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        positive_number("the shift of an exponential duration", self.shift, zero=True)
+        positive_number("the scale of an exponential duration", self.scale)
+
+    @property
+    def mean(self) -> float:
+        """Expected seconds per gradient."""
+        return self.shift + self.scale
+
+    def draws(self, generator: np.random.Generator, count: int) -> Floats:
+        """Exponential draws of mean `scale`, each `shift` seconds longer."""
+        return self.shift + generator.exponential(self.scale, count)
+
+    def _place(self, k: int, n: int) -> float:
+        return self.shift + self.scale * places.exponential_place(k, n)
 
 
 @dataclass(frozen=True)
@@ -81,9 +140,42 @@ class Exponential(Duration):
         """Expected seconds per gradient."""
         return self.scale
 
-    def draw(self, generator: np.random.Generator) -> float:
-        """One exponential draw of mean `scale`, in seconds."""
-        return float(generator.exponential(self.scale))
+    def draws(self, generator: np.random.Generator, count: int) -> Floats:
+        """Exponential draws of mean `scale`, in seconds."""
+        return generator.exponential(self.scale, count)
+
+    def _place(self, k: int, n: int) -> float:
+        return self.scale * places.exponential_place(k, n)
+
+
+@dataclass(frozen=True)
+class Uniform(Duration):
+    """Anything from `low` to `high` seconds, all alike.
+
+    >>> Uniform(0.5, 1.5).order_statistic(3, 3)
+    1.25
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        positive_number("the low end of a uniform duration", self.low, zero=True)
+        positive_number("the high end of a uniform duration", self.high)
+        if self.low > self.high:
+            raise ValueError(f"a uniform duration needs low up to high, got low {self.low}, high {self.high}")
+
+    @property
+    def mean(self) -> float:
+        """Expected seconds per gradient."""
+        return (self.low + self.high) / 2
+
+    def draws(self, generator: np.random.Generator, count: int) -> Floats:
+        """Uniform draws from `low` to `high`, in seconds."""
+        return generator.uniform(self.low, self.high, count)
+
+    def _place(self, k: int, n: int) -> float:
+        return self.low + (self.high - self.low) * k / (n + 1)
 
 
 @dataclass(frozen=True)
@@ -109,14 +201,33 @@ class Straggler(Duration):
         """Expected seconds per gradient of the workers that are not the straggler."""
         return self.base.mean
 
+    def draws(self, generator: np.random.Generator, count: int) -> Floats:
+        """Draws for the workers that are not the straggler."""
+        return self.base.draws(generator, count)
+
     def seconds(self, seed: int, worker: int, number: int) -> float:
-        """Seconds that gradient `number` of `worker` takes."""
-        factor = self.factor if worker == self.worker else 1.0
-        return factor * self.base.seconds(seed, worker, number)
+        """Seconds that gradient `number` of `worker` takes in a real run."""
+        return self._factor(worker) * self.base.seconds(seed, worker, number)
+
+    def series(self, seed: int, worker: int, count: int) -> Floats:
+        """Seconds that the first `count` gradients of `worker` take in a simulated run; shape [count]."""
+        return self._factor(worker) * self.base.series(seed, worker, count)
+
+    def check_workers(self, workers: int) -> None:
+        """Raise ValueError if there is no such worker: nobody would be slow."""
+        if self.worker >= workers:
+            raise ValueError(f"the straggler must be a worker from 0 to {workers - 1}, got {self.worker}")
+        self.base.check_workers(workers)
 
     def describe(self) -> dict[str, object]:
         """The law, the slow worker and by how much, for a trace's header."""
         return {"law": "Straggler", "base": self.base.describe(), "worker": self.worker, "factor": self.factor}
+
+    def _factor(self, worker: int) -> float:
+        return self.factor if worker == self.worker else 1.0
+
+    def _place(self, k: int, n: int) -> float:
+        raise ValueError("order statistics are of workers that are alike, and a straggler is not: ask its base")
 
 
 def check_durations(durations: object) -> Duration | None:
