@@ -33,7 +33,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ((), "train | show | lab"),
+        ((), "train | show | claims | lab"),
         (("fly",), "fly"),
         (("train", "--workers", "0"), "--workers: must be a whole number from 1 to 256, got '0'"),
         (("train", "--workers", "-1"), "'-1'"),
@@ -262,3 +262,17 @@ def test_lab_without_the_notebooks_is_refused(
     monkeypatch.setattr(command, "FIRST_NOTEBOOK", Path("nowhere.ipynb"))
     assert "nowhere.ipynb" in refused(capsys, "lab")
     assert started == []
+
+
+def test_claims_prints_what_holds_and_writes_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "claims.html"
+    assert main(["claims", "--law", "8", "--law", "12", "--html", str(page)]) == 0
+    said = capsys.readouterr().out
+    assert "outside its assumptions" in said
+    assert "0 fails" in said
+    assert "stale" in page.read_text(encoding="utf-8")
+
+
+def test_claims_names_the_laws_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["claims", "--law", "99"]) == 2
+    assert "law must be one of 1, 2" in capsys.readouterr().err

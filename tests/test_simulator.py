@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from schedules import same
 
 from asyncsgd_edu.engines import shortcuts
 from asyncsgd_edu.engines.schedule import Schedule
@@ -31,7 +32,7 @@ from asyncsgd_edu.rules.policies import (
 from asyncsgd_edu.rules.skewed_durations import Gamma, LogNormal, Measured, Pareto
 from asyncsgd_edu.staleness import ends
 from asyncsgd_edu.trace import Trace
-from tests.schedules import same
+
 
 ONE = Exponential(1.0)
 
@@ -297,7 +298,6 @@ def test_law_12_the_formulas(k: int) -> None:
 
 
 def test_law_14_a_straggler_makes_a_huge_staleness_and_costs_little_time() -> None:
-    # Of a run of about 10,000 updates the laws quote a largest staleness of 2661.
     trace = simulate(8, Asynchronous(), Straggler(ONE, 0, 100), 20_000, seed=1)
     plain = simulate(8, Asynchronous(), ONE, 20_000, seed=1)
     assert trace.staleness.max() > 1000
