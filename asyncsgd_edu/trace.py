@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from asyncsgd_edu import perfetto, tracefile
 from asyncsgd_edu import staleness as laws
 from asyncsgd_edu.header import Ended, Header, InFlight, ended_from, header_dict, header_from
+from asyncsgd_edu.rules.delays import columns_of
 from asyncsgd_edu.tracefile import TraceError
 
 if TYPE_CHECKING:
@@ -203,6 +204,21 @@ class Trace:
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
         """Write the trace as Chrome trace events, to be opened in Perfetto."""
         perfetto.write(path, self)
+
+    @classmethod
+    def from_delays(cls, delays: Any) -> "Trace":
+        """The schedule in which update t used parameters that were `delays[t]` updates old.
+
+        Delays do not say who made an update: gradients are given to as few workers as could
+        have had them in flight, one update a virtual second. No loss is known; `replay` gives one.
+        Raises TypeError or ValueError, naming the index, for delays that cannot have happened.
+
+        >>> Trace.from_delays([0, 1, 1, 0]).staleness.tolist()
+        [0, 1, 1, 0]
+        """
+        columns = columns_of(delays)
+        workers = int(columns["worker"].max()) + 1
+        return cls(Header("from_delays", workers, clock="virtual", ended=Ended("finished")), columns)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, prefix: bool = False) -> "Trace":

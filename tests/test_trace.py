@@ -332,3 +332,13 @@ def test_a_straggler_is_said_in_words() -> None:
     law = Straggler(Constant(0.01), worker=1, factor=5.0).describe()
     words = dataclasses.replace(small().header, durations=law).injected
     assert words == "Straggler durations injected (base Constant (value 0.01), worker 1, factor 5.0; seconds)"
+
+
+def test_a_list_of_delays_is_a_trace() -> None:
+    trace = Trace.from_delays([0, 1, 0, 2, 3])
+    assert trace.staleness.tolist() == [0, 1, 0, 2, 3]
+    assert trace.apply_version.tolist() == list(range(5))
+    assert trace.audit() == []
+    assert trace.header.clock == "virtual"
+    with pytest.raises(ValueError, match="delay 2 is 3"):
+        Trace.from_delays([0, 1, 3])
