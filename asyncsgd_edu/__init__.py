@@ -16,29 +16,41 @@ _HOMES = {
     "Constant": "rules.durations",
     "Digits": "problems.digits",
     "Exponential": "rules.durations",
-    "Lab": "view.lab",
+    "Gamma": "rules.skewed_durations",
     "KAsync": "rules.policies",
     "KBatchAsync": "rules.policies",
     "KBatchSync": "rules.policies",
     "KSync": "rules.policies",
+    "Lab": "view.lab",
     "LiveView": "view.live",
+    "LogNormal": "rules.skewed_durations",
+    "Measured": "rules.skewed_durations",
     "OpenGate": "engines.gates",
+    "Pareto": "rules.skewed_durations",
     "Quadratic": "problems.quadratic",
     "ScriptedGate": "engines.gates",
+    "ShiftedExponential": "rules.durations",
     "StaleSynchronous": "rules.policies",
     "Straggler": "rules.durations",
     "Synchronous": "rules.policies",
     "TowerTrainer": "engines.tower_trainer",
     "Trace": "trace",
     "TraceError": "tracefile",
+    "Uniform": "rules.durations",
     "WorkerError": "engines.trainer",
     "configure_devices": "engines.devices",
     "geometric_staleness": "rules.laws",
+    "implicit_momentum": "rules.stability",
+    "mean_square_limit": "rules.stability",
     "mean_staleness": "rules.laws",
     "replay": "engines.replay",
     "simulate": "engines.simulator",
+    "stability_limit": "rules.stability",
+    "stability_limit_with_division": "rules.stability",
+    "stale_synchronous_bound": "rules.laws",
+    "time_per_update": "rules.laws",
+    "trajectory": "engines.recursion",
 }
-
 _ROOMS = {"figures": "view.figures", "lessons": "lessons"}  # Whole modules with a public name.
 
 __all__ = sorted([*_HOMES, *_ROOMS])
@@ -49,16 +61,38 @@ if TYPE_CHECKING:
     from asyncsgd_edu.engines.devices import configure_devices as configure_devices
     from asyncsgd_edu.engines.gates import OpenGate as OpenGate
     from asyncsgd_edu.engines.gates import ScriptedGate as ScriptedGate
+    from asyncsgd_edu.engines.recursion import trajectory as trajectory
     from asyncsgd_edu.engines.replay import replay as replay
+    from asyncsgd_edu.engines.simulator import simulate as simulate
     from asyncsgd_edu.engines.tower_trainer import TowerTrainer as TowerTrainer
     from asyncsgd_edu.engines.trainer import WorkerError as WorkerError
     from asyncsgd_edu.problems.digits import Digits as Digits
     from asyncsgd_edu.problems.quadratic import Quadratic as Quadratic
     from asyncsgd_edu.rules.durations import Constant as Constant
     from asyncsgd_edu.rules.durations import Exponential as Exponential
+    from asyncsgd_edu.rules.durations import ShiftedExponential as ShiftedExponential
     from asyncsgd_edu.rules.durations import Straggler as Straggler
+    from asyncsgd_edu.rules.durations import Uniform as Uniform
     from asyncsgd_edu.rules.laws import geometric_staleness as geometric_staleness
     from asyncsgd_edu.rules.laws import mean_staleness as mean_staleness
+    from asyncsgd_edu.rules.laws import stale_synchronous_bound as stale_synchronous_bound
+    from asyncsgd_edu.rules.laws import time_per_update as time_per_update
+    from asyncsgd_edu.rules.policies import Asynchronous as Asynchronous
+    from asyncsgd_edu.rules.policies import BackupWorkers as BackupWorkers
+    from asyncsgd_edu.rules.policies import KAsync as KAsync
+    from asyncsgd_edu.rules.policies import KBatchAsync as KBatchAsync
+    from asyncsgd_edu.rules.policies import KBatchSync as KBatchSync
+    from asyncsgd_edu.rules.policies import KSync as KSync
+    from asyncsgd_edu.rules.policies import StaleSynchronous as StaleSynchronous
+    from asyncsgd_edu.rules.policies import Synchronous as Synchronous
+    from asyncsgd_edu.rules.skewed_durations import Gamma as Gamma
+    from asyncsgd_edu.rules.skewed_durations import LogNormal as LogNormal
+    from asyncsgd_edu.rules.skewed_durations import Measured as Measured
+    from asyncsgd_edu.rules.skewed_durations import Pareto as Pareto
+    from asyncsgd_edu.rules.stability import implicit_momentum as implicit_momentum
+    from asyncsgd_edu.rules.stability import mean_square_limit as mean_square_limit
+    from asyncsgd_edu.rules.stability import stability_limit as stability_limit
+    from asyncsgd_edu.rules.stability import stability_limit_with_division as stability_limit_with_division
     from asyncsgd_edu.trace import Trace as Trace
     from asyncsgd_edu.tracefile import TraceError as TraceError
     from asyncsgd_edu.view import figures as figures

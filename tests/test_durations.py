@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsgd_edu.rules.durations import Constant, Duration, Exponential, ShiftedExponential, Straggler, Uniform
-from asyncsgd_edu.rules.order_statistics import harmonic
+from asyncsgd_edu.rules.laws import harmonic
 from asyncsgd_edu.rules.skewed_durations import Gamma, LogNormal, Measured, Pareto
 
 LAWS: list[Duration] = [

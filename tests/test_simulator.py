@@ -16,8 +16,7 @@ from asyncsgd_edu.engines import shortcuts
 from asyncsgd_edu.engines.schedule import Schedule
 from asyncsgd_edu.engines.simulator import by_events, schedule, simulate
 from asyncsgd_edu.rules.durations import Constant, Duration, Exponential, ShiftedExponential, Straggler, Uniform
-from asyncsgd_edu.rules.laws import geometric_staleness
-from asyncsgd_edu.rules.order_statistics import harmonic
+from asyncsgd_edu.rules.laws import geometric_staleness, harmonic
 from asyncsgd_edu.rules.policies import (
     Asynchronous,
     BackupWorkers,
@@ -32,7 +31,6 @@ from asyncsgd_edu.rules.policies import (
 from asyncsgd_edu.rules.skewed_durations import Gamma, LogNormal, Measured, Pareto
 from asyncsgd_edu.staleness import ends
 from asyncsgd_edu.trace import Trace
-
 
 ONE = Exponential(1.0)
 
@@ -294,7 +292,7 @@ def test_law_12_the_formulas(k: int) -> None:
         assert per_update(KSync(k), law) == pytest.approx(law.order_statistic(k, 8), rel=0.03)
         assert per_update(KBatchAsync(k), law) == pytest.approx(k * law.mean / 8, rel=0.03)
     new_longer_than_used = ShiftedExponential(1.0, 0.2)
-    assert per_update(KAsync(k), new_longer_than_used) <= new_longer_than_used.order_statistic(k, 8) * 1.001
+    assert per_update(KAsync(k), new_longer_than_used) <= new_longer_than_used.order_statistic(k, 8) * 1.005
 
 
 def test_law_14_a_straggler_makes_a_huge_staleness_and_costs_little_time() -> None:

@@ -9,15 +9,12 @@ number goes first, then the one of the lower worker.
 import heapq
 import math
 from array import array
-from typing import Literal
 
 import numpy as np
 
 from asyncsgd_edu.engines.schedule import Floats, Ints, Schedule, all_applied, each_duration, numbered, versions
 from asyncsgd_edu.header import InFlight
 from asyncsgd_edu.rules.durations import Duration
-
-SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 def never_waiting(workers: int, per_update: int, durations: Duration, updates: int, seed: int) -> Schedule:
@@ -27,11 +24,13 @@ def never_waiting(workers: int, per_update: int, durations: Duration, updates: i
     whatever the others do, and sorting all of them gives the order of arrival.
     """
     needed = updates * per_update
-    arrivals = _first_arrivals(workers, durations, needed, seed)
-    counts = np.array([len(times) for times in arrivals])
-    ready, worker = np.concatenate(arrivals), np.repeat(np.arange(workers), counts)
-    number = np.arange(len(ready)) - np.repeat(np.cumsum(counts) - counts, counts)
-    order = np.lexsort((worker, number, ready))[:needed]
+    worker, number, ready = _first_arrivals(workers, durations, needed, seed)
+    order = np.argsort(ready)
+    if (
+        ready[order][1:] == ready[order][:-1]
+    ).any():  # Chance hardly ever ties, and sorting by three keys takes longer.
+        order = np.lexsort((worker, number, ready))
+    order = order[:needed]
     ready = ready[order]
     return all_applied(workers, per_update, worker[order], ready, np.arange(1, needed + 1) // per_update, ready)
 
@@ -107,26 +106,27 @@ def _restarts(workers: int, per_update: int, durations: Duration, updates: int, 
     return np.array(who).reshape(updates, per_update), np.array(when).reshape(updates, per_update)
 
 
-def _first_arrivals(workers: int, durations: Duration, needed: int, seed: int) -> list[Floats]:
-    """Times at which each worker's gradients are ready, up to at least the first `needed` of all workers."""
+def _first_arrivals(workers: int, durations: Duration, needed: int, seed: int) -> tuple[Ints, Ints, Floats]:
+    """Worker, number and time of at least the first `needed` gradients to be ready; worker by worker."""
     share = needed / workers
     guess = min(needed, math.ceil(share + 4 * math.sqrt(share)) + 8)
-    ready = [np.cumsum(durations.series(seed, w, guess)) for w in range(workers)]
+    counts = np.full(workers, guess)
+    times = list(np.cumsum([durations.series(seed, w, guess) for w in range(workers)], axis=1))
     while True:
+        ready, worker = np.concatenate(times), np.repeat(np.arange(workers), counts)
+        number = np.arange(len(ready)) - np.repeat(np.cumsum(counts) - counts, counts)
         # The horizon can only come nearer as more is known, so who is beyond it need not be asked again.
-        horizon = np.partition(np.concatenate(ready), needed - 1)[needed - 1]
-        before = sum(int(np.searchsorted(times, horizon)) for times in ready)
-        tied = [np.arange(*(np.searchsorted(times, horizon, side) for side in SIDES)) for times in ready]
-        number = np.sort(np.concatenate(tied))[needed - 1 - before]
-        short = [
-            w
-            for w, times in enumerate(ready)
-            if len(times) < needed and (times[-1] < horizon or (times[-1] == horizon and len(times) <= number + 1))
-        ]
-        if not short:
-            return [times[: np.searchsorted(times, horizon, side="right")] for times in ready]
+        horizon = np.partition(ready, needed - 1)[needed - 1]
+        tied = np.sort(number[ready == horizon])[needed - 1 - np.count_nonzero(ready < horizon)]
+        last = ready[np.cumsum(counts) - 1]
+        unknown = (last < horizon) | ((last == horizon) & (counts <= tied + 1))
+        short = np.flatnonzero(unknown & (counts < needed))
+        if not len(short):
+            known = ready <= horizon
+            return worker[known], number[known], ready[known]
+        counts[short] = np.minimum(needed, 2 * counts[short])
         for w in short:
-            ready[w] = np.cumsum(durations.series(seed, w, min(needed, 2 * len(ready[w]))))
+            times[w] = np.cumsum(durations.series(seed, int(w), int(counts[w])))
 
 
 def in_rounds(workers: int, per_update: int, durations: Duration, updates: int, seed: int) -> Schedule:

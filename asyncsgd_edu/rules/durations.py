@@ -10,6 +10,7 @@ import numpy as np
 
 from asyncsgd_edu.rules import order_statistics as places
 from asyncsgd_edu.rules.arguments import positive_number, whole_number
+from asyncsgd_edu.rules.laws import exponential_order_statistic
 from asyncsgd_edu.rules.order_statistics import Floats
 
 DURATION_PURPOSE = 2  # Splits the run's seed: 1 is for batches, 2 for durations.
@@ -42,7 +43,8 @@ class Duration:
         >>> Exponential(0.01).seconds(0, 3, 7) == Exponential(0.01).seconds(0, 3, 7)
         True
         """
-        return float(self.draws(_stream(seed, worker, number), 1)[0])
+        stream = np.random.SeedSequence((seed, DURATION_PURPOSE, worker, number))
+        return float(self.draws(np.random.Generator(np.random.Philox(stream)), 1)[0])
 
     def series(self, seed: int, worker: int, count: int) -> Floats:
         """Seconds that the first `count` gradients of `worker` take in a simulated run; shape [count].
@@ -50,7 +52,9 @@ class Duration:
         From one stream a worker, which is much faster than `seconds`. A longer series
         begins with the shorter one.
         """
-        return self.draws(_stream(seed, worker), count)
+        # Philox is made for this: another key is another stream, without hashing a seed first.
+        key = (seed << 64) | (DURATION_PURPOSE << 32) | worker
+        return self.draws(np.random.Generator(np.random.Philox(key=key)), count)
 
     def check_workers(self, workers: int) -> None:
         """Raise ValueError if the law says something of a worker that there is not."""
@@ -61,11 +65,6 @@ class Duration:
 
     def _place(self, k: int, n: int) -> float:
         raise NotImplementedError
-
-
-def _stream(*words: int) -> np.random.Generator:
-    seed, *rest = words
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, DURATION_PURPOSE, *rest))))
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class ShiftedExponential(Duration):
         return self.shift + generator.exponential(self.scale, count)
 
     def _place(self, k: int, n: int) -> float:
-        return self.shift + self.scale * places.exponential_place(k, n)
+        return self.shift + exponential_order_statistic(n, k, self.scale)
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ class Exponential(Duration):
         return generator.exponential(self.scale, count)
 
     def _place(self, k: int, n: int) -> float:
-        return self.scale * places.exponential_place(k, n)
+        return exponential_order_statistic(n, k, self.scale)
 
 
 @dataclass(frozen=True)

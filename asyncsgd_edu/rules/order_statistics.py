@@ -1,7 +1,8 @@
 """How long the k-th fastest of n takes, on average.
 
 The expected order statistics E[X_{k:n}] that the time laws of the policies are
-written in. Plain functions of numbers; SciPy is loaded only where an integral needs it.
+written in; that of exponential durations is in `laws`. Plain functions of numbers;
+SciPy is loaded only where an integral needs it.
 """
 
 import math
@@ -19,26 +20,6 @@ def check_place(k: object, n: object) -> tuple[int, int]:
     """Return k and n as ints when k is a place among n: from 1, the fastest, to n, the slowest."""
     n = whole_number("n", n, 1, 10**6)
     return whole_number("k", k, 1, n), n
-
-
-def harmonic(n: int) -> float:
-    """The n-th harmonic number, 1 + 1/2 + ... + 1/n; 0 for n = 0.
-
-    >>> harmonic(2)
-    1.5
-    """
-    return math.fsum(1 / i for i in range(1, n + 1))
-
-
-def exponential_place(k: int, n: int) -> float:
-    """E[X_{k:n}] of exponential durations of mean 1: H_n - H_{n-k} (Renyi 1953).
-
-    While j of them run, the next to finish takes 1/j on average.
-
-    >>> round(exponential_place(8, 8), 3)
-    2.718
-    """
-    return harmonic(n) - harmonic(n - k)
 
 
 def pareto_place(k: int, n: int, shape: float) -> float:

@@ -17,6 +17,7 @@ from asyncsgd_edu.view.configuration import Configuration
 from asyncsgd_edu.view.live import GOING, INTERVAL, LiveView
 from asyncsgd_edu.view.live_figure import MOST_FINISHED, Finished
 from asyncsgd_edu.view.series import Digest
+from asyncsgd_edu.view.virtual import VirtualRun
 
 if TYPE_CHECKING:
     from asyncsgd_edu.engines.trainer import Trainer
@@ -42,7 +43,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Report:
-    """What the status line says. `state` is a trainer's, or `building` or `evaluating`."""
+    """What the status line says. `state` is a trainer's, or `building`, `simulated`, `replaying` or `evaluating`."""
 
     state: str = "ready"
     version: int = 0
@@ -64,7 +65,7 @@ class Conductor:
 
     def __init__(self, view: LiveView, report: Callable[[Report], None]) -> None:
         self.view = view
-        self.trainer: Trainer | None = None
+        self.trainer: Trainer | VirtualRun | None = None
         self.runs: tuple[Run, ...] = ()
         self.error: Exception | None = None
         self._tell = report
@@ -174,14 +175,23 @@ class Conductor:
         self._report = Report("running", first, first, target)
         self.trainer.start(updates=configuration.updates)
         self._watching = True
+        if isinstance(self.trainer, VirtualRun):
+            self.post(self._advance)  # After what was posted meanwhile: a Stop comes first.
+
+    def _advance(self) -> None:
+        """Do the arithmetic of a simulated schedule, unless it was stopped."""
+        if self._watching and isinstance(self.trainer, VirtualRun):
+            self._say(replace(self._report, state="replaying"))
+            self.trainer.advance()
 
     def _look(self) -> None:
         assert self.trainer is not None
         state = self.view.look(self.trainer)
         numbers = self.view.digest
         header = self.trainer.header
+        going = "simulated" if isinstance(self.trainer, VirtualRun) else state
         self._say(replace(
-            self._report, state=state if state in GOING else "evaluating", version=numbers.version,
+            self._report, state=going if state in GOING else "evaluating", version=numbers.version,
             staleness=panels.staleness_words(header, numbers), loss=panels.loss_words(header, numbers),
             conditions=panels.conditions(header), accuracy=None,
         ))  # fmt: skip
@@ -218,13 +228,16 @@ class Conductor:
             self.trainer.stop()
 
     def _toggle(self) -> None:
-        if self.trainer is not None and self.trainer.state == "paused":
-            self.trainer.resume()
-        elif self.trainer is not None and self.trainer.state == "running":
-            self.trainer.pause()
+        trainer = self.trainer
+        if trainer is None or isinstance(trainer, VirtualRun):
+            return  # A simulation is over before it could be paused.
+        if trainer.state == "paused":
+            trainer.resume()
+        elif trainer.state == "running":
+            trainer.pause()
 
     def _step(self) -> None:
-        if self.trainer is not None and self.trainer.state == "paused":
+        if self.trainer is not None and not isinstance(self.trainer, VirtualRun) and self.trainer.state == "paused":
             self.trainer.step()
 
     def _reset(self) -> None:

@@ -9,25 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsgd_edu.problems.catalogue import PROBLEMS
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_UPDATES, one_of, positive_number, whole_number
-from asyncsgd_edu.rules.durations import Constant, Duration, Exponential
+from asyncsgd_edu.rules.durations import Duration
+from asyncsgd_edu.rules.policies import Policy
+from asyncsgd_edu.view.choices import LAWS, POLICIES, constant_of, duration_of, gradients_per_update, policy_of
 from asyncsgd_edu.view.series import AXES
 
 if TYPE_CHECKING:
     from asyncsgd_edu.engines.trainer import Trainer
+    from asyncsgd_edu.view.virtual import VirtualRun
 
-MODES = ("threads", "towers")
-LAWS = ("none", "constant", "exponential")
+MODES = ("threads", "towers", "simulated")
 MOST_THREADS = 16
+MOST_SIMULATED = 1000
 MOST_GPUS = 8
+MOST_CONSTANT = 1000
+# Gradients of a simulated run, whose arithmetic nobody can stop: at most about a minute of it.
+MOST_GRADIENTS = {"quadratic": 1_000_000, "digits-linear": 200_000, "digits-mlp": 100_000, "digits-cnn": 20_000}
 
 
 @dataclass(frozen=True)
 class Configuration:
     """What to run: the dashboard's controls by name.
 
-    `threads` run asynchronously, spread round robin over `gpus` devices; in mode
-    `towers` there is one synchronous tower on each of `gpus` devices and `threads`
-    waits for the other mode. `duration` is in seconds, the mean of `duration_law`.
+    `threads` run under `policy`, whose k, bound or spare is `constant`, spread round
+    robin over `gpus` devices. In mode `towers` there is one synchronous tower on each of
+    `gpus` devices, and threads and policy wait for the other modes. In mode `simulated`
+    the threads are workers in virtual time, up to a thousand, and `gpus` waits.
+    `duration` is in seconds, the mean of `duration_law`.
     Raises ValueError or TypeError naming what was given and what is allowed.
 
     >>> Configuration(threads=0)
@@ -45,10 +53,12 @@ class Configuration:
     updates: int = 2000
     seed: int = 0
     by: str = "updates"
+    policy: str = "asynchronous"
+    constant: int = 2
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, MODES)
-        whole_number("threads", self.threads, 1, MOST_THREADS)
+        whole_number("threads", self.threads, 1, most_threads(self.mode))
         whole_number("gpus", self.gpus, 1, MOST_GPUS)
         if self.mode == "threads" and self.gpus > self.threads:
             raise ValueError(f"gpus must be at most the number of threads, {self.threads}, got {self.gpus}")
@@ -59,18 +69,38 @@ class Configuration:
         whole_number("updates", self.updates, 1, MAX_UPDATES)
         whole_number("seed", self.seed, 0, MAX_SEED)
         one_of("by", self.by, AXES)
+        one_of("policy", self.policy, POLICIES)
+        whole_number("constant", self.constant, 0, MOST_CONSTANT)
+        if self.mode != "towers":
+            self.rule.begin(self.threads)  # Says what does not fit so many workers.
+        if self.mode == "simulated":
+            self._check_simulated()
+
+    def _check_simulated(self) -> None:
+        if self.duration_law == "none":
+            raise ValueError(f"a simulation needs durations: duration_law must be one of {LAWS[1:]}, got 'none'")
+        each = gradients_per_update(self.policy, self.constant, self.threads)
+        most = MOST_GRADIENTS[self.problem]
+        if each * self.updates > most:
+            raise ValueError(
+                f"a simulated run on {self.problem} may have at most {most} gradients, got {self.updates} updates "
+                f"of up to {each}: take fewer updates or workers, or a simpler problem"
+            )
 
     @property
     def workers(self) -> int:
         """How many workers compute gradients."""
-        return self.threads if self.mode == "threads" else self.gpus
+        return self.gpus if self.mode == "towers" else self.threads
+
+    @property
+    def rule(self) -> Policy[Any]:
+        """The policy of threads and of simulated workers. Raises ValueError if it cannot have that constant."""
+        return policy_of(self.policy, self.constant)
 
     @property
     def durations(self) -> Duration | None:
-        """The duration injected into each gradient, None where there is none."""
-        if self.duration_law == "none":
-            return None
-        return Constant(self.duration) if self.duration_law == "constant" else Exponential(self.duration)
+        """The duration of each gradient, injected or virtual; None where there is none."""
+        return duration_of(self.duration_law, self.duration)
 
     @property
     def injected(self) -> str:
@@ -78,12 +108,20 @@ class Configuration:
         return "none" if self.durations is None else f"{self.duration_law}, {1000 * self.duration:g} ms"
 
     @property
+    def policy_words(self) -> str:
+        """The policy in words, with its constant."""
+        return "synchronous" if self.mode == "towers" else str(self.rule)
+
+    @property
     def label(self) -> str:
         """Mode and size in a few words, for a legend or a table."""
         if self.mode == "towers":
             return f"{self.gpus} tower" + "s" * (self.gpus > 1)
+        rule = "" if self.policy == "asynchronous" else f", {self.rule}"
+        if self.mode == "simulated":
+            return f"{self.threads} virtual worker" + "s" * (self.threads > 1) + rule
         over = f" on {self.gpus} GPUs" if self.gpus > 1 else ""
-        return f"{self.threads} thread" + "s" * (self.threads > 1) + over
+        return f"{self.threads} thread" + "s" * (self.threads > 1) + over + rule
 
     @property
     def of_trainer(self) -> "Configuration":
@@ -95,13 +133,18 @@ class Configuration:
         """
         plain = replace(self, updates=1, by="updates")
         if self.mode == "towers":
-            plain = replace(plain, threads=1)
+            plain = replace(plain, threads=1, policy="asynchronous")
+        if self.mode == "simulated":
+            plain = replace(plain, gpus=1)
+        if constant_of(plain.policy) is None:
+            plain = replace(plain, constant=2)
         return replace(plain, duration=1.0) if self.duration_law == "none" else plain
 
-    def trainer(self) -> "Trainer":
-        """Build the trainer, loading TensorFlow if that has not happened yet: seconds, not milliseconds.
+    def trainer(self) -> "Trainer | VirtualRun":
+        """Build the trainer, or what simulates one.
 
-        Raises ValueError if this process has fewer devices than `gpus`.
+        That loads TensorFlow if it has not happened yet: seconds, not milliseconds. ValueError if
+        this process has fewer devices than `gpus`.
         """
         from asyncsgd_edu.engines.devices import available, configure_devices
         from asyncsgd_edu.problems.catalogue import make_problem
@@ -110,6 +153,8 @@ class Configuration:
             devices = configure_devices(MOST_GPUS)
         except RuntimeError:
             devices = available(self.gpus)  # TensorFlow already runs: use what it has.
+        if self.mode == "simulated":
+            return self._virtual()
         if len(devices) < self.gpus:
             raise ValueError(
                 f"gpus must be at most {len(devices)}, the devices of this process, got {self.gpus}: "
@@ -130,4 +175,17 @@ class Configuration:
             return TowerTrainer(problem, towers=self.gpus, **shared)
         from asyncsgd_edu.engines.async_trainer import AsyncTrainer
 
-        return AsyncTrainer(problem, workers=self.threads, **shared)
+        return AsyncTrainer(problem, workers=self.threads, policy=self.rule, **shared)
+
+    def _virtual(self) -> "VirtualRun":
+        from asyncsgd_edu.problems.catalogue import make_problem
+        from asyncsgd_edu.view.virtual import VirtualRun
+
+        durations = self.durations
+        assert durations is not None  # Checked when this was made.
+        return VirtualRun(make_problem(self.problem), self.threads, self.rule, durations, self.learning_rate, self.seed)
+
+
+def most_threads(mode: str) -> int:
+    """How many threads there may be, or workers where they are simulated."""
+    return MOST_SIMULATED if mode == "simulated" else MOST_THREADS

@@ -11,10 +11,20 @@ import plotly.graph_objects as go
 
 from asyncsgd_edu.rules.arguments import one_of
 from asyncsgd_edu.trace import Trace
-from asyncsgd_edu.view import panels, series
+from asyncsgd_edu.view import panels, series, titles
+from asyncsgd_edu.view.law_figures import duration_histogram, error_against_time, momentum, stability_map
 from asyncsgd_edu.view.thinning import WINDOW
 
-HEIGHT = 420
+__all__ = [
+    "convergence",
+    "duration_histogram",
+    "error_against_time",
+    "momentum",
+    "stability_map",
+    "staleness_histogram",
+    "timeline",
+    "worker_table",
+]
 
 
 def timeline(trace: Trace, last: int = 60) -> go.Figure:
@@ -24,13 +34,13 @@ def timeline(trace: Trace, last: int = 60) -> go.Figure:
     apply ("waiting"), a mark at the apply, and an arrow to each read from the update
     that wrote the version it read. Raises ValueError or TypeError for a bad `last`.
     """
-    bars = series.bars(_checked(trace), last)
+    bars = series.bars(titles.checked(trace), last)
     figure = go.Figure([layer.trace for layer in map(_nested, panels.timeline_panel(bars))])
-    _titles(figure, f"The last {len(bars.worker)} gradients", [trace])
+    titles.title(figure, f"The last {len(bars.worker)} gradients", [trace])
     figure.update_layout(barmode="overlay")
     figure.update_xaxes(title=panels.axis_title("seconds", trace.header))
     figure.update_yaxes(title="worker", **panels.lanes(trace))
-    return _or_empty(figure, [trace])
+    return titles.or_empty(figure, [trace])
 
 
 def staleness_histogram(trace: Trace) -> go.Figure:
@@ -39,16 +49,16 @@ def staleness_histogram(trace: Trace) -> go.Figure:
     The law assumes independent workers with memoryless durations. For synchronous
     traces it says nothing, so neither it nor N - 1 is drawn.
     """
-    digest = series.digest(_checked(trace))
+    digest = series.digest(titles.checked(trace))
     shape = series.histogram(digest.counts, trace.header.workers)
     panel = panels.staleness_panel(trace.header, digest, shape)
     shown = [layer for layer in panel.layers if len(layer.data["x"])]
     figure = go.Figure([layer.trace for layer in shown])
     words = panels.staleness_words(trace.header, digest)
-    _titles(figure, f"Staleness of {digest.applied} gradients: {words}", [trace])
+    titles.title(figure, f"Staleness of {digest.applied} gradients: {words}", [trace])
     figure.update_xaxes(title="staleness (updates between read and apply)", range=[-0.7, panel.right])
     figure.update_yaxes(title="share of gradients", tickformat=".0%", range=[0, panel.top])
-    return _or_empty(figure, [trace])
+    return titles.or_empty(figure, [trace])
 
 
 def convergence(*traces: Trace, by: str = "updates", labels: Sequence[str] | None = None) -> go.Figure:
@@ -60,7 +70,7 @@ def convergence(*traces: Trace, by: str = "updates", labels: Sequence[str] | Non
     """
     one_of("by", by, series.AXES)
     for trace in traces:
-        _checked(trace)
+        titles.checked(trace)
     if labels is not None and len(labels) != len(traces):
         raise ValueError(f"labels must be one for each of the {len(traces)} traces, got {list(labels)!r}")
     digests = [series.digest(trace) for trace in traces]
@@ -73,17 +83,17 @@ def convergence(*traces: Trace, by: str = "updates", labels: Sequence[str] | Non
         end = panels.loss_end(name, trace.header, digest, by)
         if len(end.data["x"]):
             figure.add_trace(end.trace)
-    _titles(figure, f"Loss by {by}", traces)
+    titles.title(figure, f"Loss by {by}", traces)
     figure.update_xaxes(title=panels.axis_title(by, traces[0].header if traces else None))
     figure.update_yaxes(title="minibatch loss", **panels.loss_axis([d.curve for d in digests]))
     if any(d.version for d in digests) and not any(len(d.curve) for d in digests):
-        return _say(figure, "no loss to draw: none was computed, or none was finite")
-    return _or_empty(figure, traces)
+        return titles.say(figure, "no loss to draw: none was computed, or none was finite")
+    return titles.or_empty(figure, traces)
 
 
 def worker_table(trace: Trace) -> go.Figure:
     """What each worker did: gradients, staleness, and mean seconds computing and waiting."""
-    _checked(trace)
+    titles.checked(trace)
     workers = trace.header.workers
     computed = np.bincount(trace.worker, minlength=workers)
     owner = trace.worker[trace.applied]
@@ -107,15 +117,9 @@ def worker_table(trace: Trace) -> go.Figure:
         cells={"values": list(columns.values()), "align": "right", "height": 24},
     )
     figure = go.Figure(table)
-    _titles(figure, "What each worker did (means per gradient)", [trace])
+    titles.title(figure, "What each worker did (means per gradient)", [trace])
     figure.update_layout(height=190 + 26 * min(workers, 24))
     return figure
-
-
-def _checked(trace: object) -> Trace:
-    if not isinstance(trace, Trace):
-        raise TypeError(f"a figure is drawn from a Trace such as trainer.trace, got {trace!r}")
-    return trace
 
 
 def _nested(layer: panels.Layer) -> panels.Layer:
@@ -125,23 +129,3 @@ def _nested(layer: panels.Layer) -> panels.Layer:
         return layer
     marker = {**layer.style["marker"], "size": data.pop("marker.size")}
     return panels.Layer({**layer.style, "marker": marker}, data)
-
-
-def _titles(figure: go.Figure, title: str, traces: Sequence[Trace]) -> None:
-    below = dict.fromkeys([panels.subject(t.header) for t in traces] if len(traces) == 1 else [])
-    below |= dict.fromkeys(words for t in traces if (words := panels.conditions(t.header)))
-    if below:
-        title += f"<br><sub>{' · '.join(below)}</sub>"
-    figure.update_layout(
-        template="plotly_white", height=HEIGHT, title={"text": title, "x": 0.02, "y": 0.96, "yanchor": "top"},
-        margin={"l": 70, "r": 20, "t": 80, "b": 60}, font={"size": 13}, uirevision="kept",
-    )  # fmt: skip
-
-
-def _say(figure: go.Figure, sentence: str) -> go.Figure:
-    figure.add_annotation(text=sentence, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, font={"size": 18})
-    return figure
-
-
-def _or_empty(figure: go.Figure, traces: Sequence[Trace]) -> go.Figure:
-    return figure if any(trace.updates for trace in traces) else _say(figure, "no updates yet")

@@ -4,26 +4,25 @@ Widgets hold the controls and compute nothing. A callback reads them into a
 `Configuration` and hands it on; it may be called on any thread, and returns at once.
 """
 
-import html
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
 from asyncsgd_edu.problems.catalogue import PROBLEMS
+from asyncsgd_edu.view import wording
+from asyncsgd_edu.view.choices import LAWS, POLICIES, constant_of
 from asyncsgd_edu.view.conductor import Conductor, Report, Run
-from asyncsgd_edu.view.configuration import LAWS, MODES, MOST_GPUS, MOST_THREADS, Configuration
+from asyncsgd_edu.view.configuration import MODES, MOST_CONSTANT, MOST_GPUS, Configuration, most_threads
 from asyncsgd_edu.view.live import GOING, LiveView
 from asyncsgd_edu.view.series import AXES
 
 if TYPE_CHECKING:
     from asyncsgd_edu.engines.trainer import Trainer
     from asyncsgd_edu.trace import Trace
+    from asyncsgd_edu.view.virtual import VirtualRun
 
-ALARM = "#B00020"
-SHOWN_RUNS = 12
-CELL = "padding:0 8px"
+BUSY = ("building", "simulated", "replaying", "evaluating")  # A run is under way, but nothing that could be paused.
 
 
 class Lab(widgets.VBox):
@@ -47,14 +46,16 @@ class Lab(widgets.VBox):
         updates: int = 2000,
         seed: int = 0,
         by: str = "updates",
+        policy: str = "asynchronous",
+        constant: int = 2,
     ) -> None:
         first = Configuration(
-            mode, threads, gpus, learning_rate, problem, duration_law, duration, updates, seed, by
-        )  # fmt: skip
+            mode, threads, gpus, learning_rate, problem, duration_law, duration, updates, seed, by, policy, constant
+        )
         self._make_controls(first)
         self._make_buttons()
         self._status = widgets.HTML(layout={"height": "48px", "margin": "0 8px"})
-        self._table = widgets.HTML(_table(()), layout={"margin": "0 8px", "overflow": "auto"})
+        self._table = widgets.HTML(wording.table(()), layout={"margin": "0 8px", "overflow": "auto"})
         self._view = LiveView(by=first.by)
         self._conductor = Conductor(self._view, self._show)
         super().__init__([*self._rows(), self._status, self._view.figure, self._table])
@@ -70,8 +71,8 @@ class Lab(widgets.VBox):
         return Configuration(**{name: control.value for name, control in self._controls.items()})
 
     @property
-    def trainer(self) -> "Trainer | None":
-        """The trainer of the present run, None before the first."""
+    def trainer(self) -> "Trainer | VirtualRun | None":
+        """The trainer of the present run, or what simulates one; None before the first."""
         return self._conductor.trainer
 
     @property
@@ -150,8 +151,8 @@ class Lab(widgets.VBox):
 
         slide = {"min": 1, "continuous_update": False}
         self._controls: dict[str, Any] = {
-            "mode": choice("mode", MODES, ["asynchronous: one thread a worker", "synchronous: one tower a GPU"]),
-            "threads": field(widgets.IntSlider, "Threads", "threads", "290px", max=MOST_THREADS, **slide),
+            "mode": choice("mode", MODES, ["one thread a worker", "synchronous: one tower a GPU", "in virtual time"]),
+            "threads": field(widgets.IntSlider, "Threads", "threads", "290px", max=most_threads(first.mode), **slide),
             "gpus": field(widgets.IntSlider, "GPUs", "gpus", "260px", max=MOST_GPUS, **slide),
             "learning_rate": field(widgets.FloatText, "Learning rate", "learning_rate", "180px", step=0.01),
             "problem": field(widgets.Dropdown, "Problem", "problem", "200px", options=PROBLEMS),
@@ -159,9 +160,11 @@ class Lab(widgets.VBox):
             "duration": field(widgets.FloatText, "mean, seconds", "duration", "180px", step=0.005),
             "updates": field(widgets.IntText, "Updates", "updates", "150px", step=500),
             "seed": field(widgets.IntText, "Seed", "seed", "120px"),
+            "policy": field(widgets.Dropdown, "Policy", "policy", "200px", options=POLICIES),
+            "constant": field(widgets.BoundedIntText, "k", "constant", "110px", min=0, max=MOST_CONSTANT),
             "by": choice("by", AXES, [f"loss by {axis}" for axis in AXES]),
         }
-        for name in ("mode", "duration_law"):
+        for name in ("mode", "duration_law", "policy"):
             self._controls[name].observe(lambda _: self._adapt_controls(), "value")
         self._controls["by"].observe(self._change_axis, "value")
 
@@ -188,7 +191,8 @@ class Lab(widgets.VBox):
         return [
             widgets.HBox([widgets.Label("Mode"), c["mode"], c["threads"], c["gpus"]], layout=row),
             widgets.HBox([c["problem"], c["learning_rate"], c["duration_law"], c["duration"]], layout=row),
-            widgets.HBox([c["updates"], c["seed"], widgets.Label("Plot by"), c["by"]], layout=row),
+            widgets.HBox([c["policy"], c["constant"], c["updates"], c["seed"]], layout=row),
+            widgets.HBox([widgets.Label("Plot by"), c["by"]], layout=row),
             widgets.HBox(buttons, layout=row),
         ]
 
@@ -198,87 +202,39 @@ class Lab(widgets.VBox):
         try:
             self.run()
         except (ValueError, TypeError) as error:
-            self._status.value = _lines("<b>not started</b>", _alarm(str(error)))
+            self._status.value = wording.lines("<b>not started</b>", wording.alarm(str(error)))
         except RuntimeError:
             pass  # Pressed twice: the first press counts.
 
     def _adapt_controls(self) -> None:
-        towers = self._controls["mode"].value == "towers"
-        self._controls["threads"].disabled = towers
-        self._controls["gpus"].description = "GPUs (towers)" if towers else "GPUs"
-        self._controls["duration"].disabled = self._controls["duration_law"].value == "none"
+        c, mode, constant = self._controls, self._controls["mode"].value, constant_of(self._controls["policy"].value)
+        towers, simulated = mode == "towers", mode == "simulated"
+        c["threads"].max = most_threads(mode)
+        c["threads"].description = "Workers" if simulated else "Threads"
+        c["gpus"].description = "GPUs (towers)" if towers else "GPUs"
+        c["duration_law"].description = "Duration" if simulated else "Injected duration"
+        c["constant"].description = constant or "k"
+        for name, off in {
+            "threads": towers, "gpus": simulated, "policy": towers, "constant": towers or constant is None,
+            "duration": c["duration_law"].value == "none",
+        }.items():  # fmt: skip
+            c[name].disabled = off
 
     def _change_axis(self, change: Any) -> None:
         self._conductor.post(lambda: setattr(self._view, "by", change["new"]))
 
     def _show(self, report: Report) -> None:
         """Put a report into the widgets. Called by the conductor, on its thread."""
-        going, busy = report.state in GOING, report.state in ("building", "evaluating")
+        going, busy = report.state in GOING, report.state in BUSY
         self._run.disabled = going or busy
-        self._stop.disabled = not (going or report.state == "building")
+        self._stop.disabled = not (going or report.state in ("building", "simulated"))
         self._pause.disabled = not going
         self._pause.description = "Resume" if report.state == "paused" else "Pause"
         self._step.disabled = report.state != "paused"
-        self._reset.disabled = report.state == "evaluating"
+        self._reset.disabled = report.state in ("replaying", "evaluating")
         total, done = max(1, report.target - report.first), max(0, report.version - report.first)
         self._progress.max = total
         self._progress.value = done
         self._count.value = f"{done} of {total}" if report.target else ""
-        self._status.value = _status(report)
-        self._table.value = _table(self.runs)
-
-
-def _alarm(words: str) -> str:
-    return f'<b style="color:{ALARM}">Error: {html.escape(words)}</b>'
-
-
-def _status(report: Report) -> str:
-    """A report as two lines of text: always two, so that nothing below them jumps."""
-    if report.state == "building":
-        first, second = "<b>building…</b>", "loading TensorFlow and tracing the training step; Stop works here too"
-    elif not report.target:
-        first, second = f"<b>{report.state}</b> · version 0", "press Run"
-    else:
-        version = f"version {report.version} of {report.target}"
-        parts = [version, report.staleness, report.loss, _accuracy(report)]
-        first = f"<b>{report.state}</b> · " + " · ".join(html.escape(part) for part in parts if part)
-        second = html.escape(report.conditions or "real durations, nothing injected")
-    return _lines(first, _alarm(report.problem) if report.problem else second)
-
-
-def _accuracy(report: Report) -> str:
-    if report.accuracy is not None:
-        return f"held-out accuracy {report.accuracy:.3f}"
-    return "held-out accuracy follows at the end" if report.state in (*GOING, "evaluating") else ""
-
-
-def _lines(first: str, second: str) -> str:
-    return f'<div style="line-height:22px">{first}<br>{second}</div>'
-
-
-def _table(runs: Sequence[Run]) -> str:
-    """The finished runs as an HTML table, newest last."""
-    if not runs:
-        return "<i>Finished runs are listed here.</i>"
-    names = (
-        "run", "mode", "workers", "learning rate", "problem", "injected", "how it ended", "updates", "seconds",
-        "mean staleness", "N&nbsp;-&nbsp;1", "held-out<br>loss", "accuracy",
-    )  # fmt: skip
-    rows = []
-    for run in runs[-SHOWN_RUNS:]:
-        c = run.configuration
-        cells = (
-            str(run.number) + (f" (after {run.after})" if run.after else ""), c.mode, str(c.workers),
-            f"{c.learning_rate:g}", c.problem, c.injected, run.how, str(run.updates), f"{run.seconds:.2f}",
-            _number(run.mean_staleness, ".2f"), "-" if run.expected is None else str(run.expected),
-            _number(run.loss, ".4g"), "-" if run.accuracy is None else f"{run.accuracy:.3f}",
-        )  # fmt: skip
-        row = "".join(f'<td style="{CELL};white-space:nowrap">{html.escape(cell)}</td>' for cell in cells)
-        rows.append(f"<tr>{row}</tr>")
-    head = "".join(f'<th style="{CELL};text-align:left;vertical-align:bottom">{name}</th>' for name in names)
-    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f'<table style="line-height:1.5;font-size:12px">{body}</table>'
-
-
-def _number(value: float, form: str) -> str:
-    return format(value, form) if math.isfinite(value) else "-" if math.isnan(value) else "infinite"
+        self._status.value = wording.status(report)
+        self._table.value = wording.table(self.runs)

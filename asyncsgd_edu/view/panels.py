@@ -70,7 +70,8 @@ def staleness_words(header: Header, digest: Digest) -> str:
 def loss_words(header: Header, digest: Digest) -> str:
     """Loss in a phrase, with what was left out of the curve."""
     if not len(digest.curve):
-        return "no finite loss" if digest.version else ""
+        none = "no loss computed" if header.trainer == "simulate" else "no finite loss"
+        return none if digest.version else ""
     words = f"loss {digest.loss:.4g} (mean of {min(WINDOW, digest.version)} updates)"
     version = diverged_at(header, digest)
     return words if version is None else f"{words}, not finite at version {version}"

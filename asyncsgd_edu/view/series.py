@@ -102,7 +102,7 @@ class Growing:
 
     def __init__(self) -> None:
         self._settled = Digest()
-        self._mark: tuple[float, ...] = ()
+        self._mark: tuple[float | str, ...] = ()
 
     def __call__(self, trace: Trace) -> Digest:
         """The digest of the trace as it is now."""
@@ -116,8 +116,10 @@ class Growing:
         return _fold(self._settled, trace, len(trace))
 
     @staticmethod
-    def _row(trace: Trace, at: int) -> tuple[float, ...]:
-        return float(trace.worker[at]), float(trace.batch[at]), float(trace.apply_time[at]), trace.header.seed
+    def _row(trace: Trace, at: int) -> tuple[float | str, ...]:
+        # The trainer too: a simulated schedule and its replay differ in their losses only.
+        run = trace.header.trainer, trace.header.seed
+        return float(trace.worker[at]), float(trace.batch[at]), float(trace.apply_time[at]), *run
 
 
 def _open_update(trace: Trace, start: int) -> int:

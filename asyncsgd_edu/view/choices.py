@@ -1,0 +1,83 @@
+"""The policies and duration laws that the dashboard's menus offer, each from one number.
+
+A policy has at most one constant, a law the mean that is asked for. Pure rules: nothing
+here knows a widget, a trainer or TensorFlow.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from asyncsgd_edu.rules import policies
+from asyncsgd_edu.rules.durations import Constant, Duration, Exponential, ShiftedExponential, Straggler, Uniform
+from asyncsgd_edu.rules.skewed_durations import Pareto
+
+FACTOR = 10  # How many times as long the straggler takes.
+
+_WITHOUT: dict[str, Callable[[], policies.Policy[Any]]] = {
+    "asynchronous": policies.Asynchronous,
+    "synchronous": policies.Synchronous,
+}
+_WITH: dict[str, Callable[[int], policies.Policy[Any]]] = {
+    "k-sync": policies.KSync,
+    "k-batch-sync": policies.KBatchSync,
+    "k-async": policies.KAsync,
+    "k-batch-async": policies.KBatchAsync,
+    "stale-synchronous": policies.StaleSynchronous,
+    "backup-workers": policies.BackupWorkers,
+}
+POLICIES = (*_WITHOUT, *_WITH)
+_NAMES = {"stale-synchronous": "bound", "backup-workers": "spare"}
+
+_LAWS: dict[str, Callable[[float], Duration]] = {
+    "constant": Constant,
+    "exponential": Exponential,
+    "shifted exponential": lambda mean: ShiftedExponential(mean / 2, mean / 2),
+    "uniform": lambda mean: Uniform(mean / 2, 1.5 * mean),
+    "pareto": lambda mean: Pareto(2.0, mean / 2),
+    "straggler": lambda mean: Straggler(Constant(mean), worker=0, factor=FACTOR),
+}
+LAWS = ("none", *_LAWS)
+
+
+def constant_of(policy: str) -> str | None:
+    """What the policy's one constant is called, None for a policy without one.
+
+    >>> [constant_of(policy) for policy in ("asynchronous", "k-sync", "backup-workers")]
+    [None, 'k', 'spare']
+    """
+    return None if policy in _WITHOUT else _NAMES.get(policy, "k")
+
+
+def policy_of(policy: str, constant: int) -> policies.Policy[Any]:
+    """The policy of that name. Raises TypeError or ValueError for a constant that it cannot have.
+
+    >>> policy_of("k-sync", 4), policy_of("synchronous", 4)
+    (KSync(k=4), Synchronous())
+    """
+    return _WITHOUT[policy]() if policy in _WITHOUT else _WITH[policy](constant)
+
+
+def gradients_per_update(policy: str, constant: int, workers: int) -> int:
+    """At most how many gradients begin for one update, those that are thrown away included.
+
+    >>> [gradients_per_update(policy, 4, 100) for policy in ("asynchronous", "k-async", "k-sync", "k-batch-sync")]
+    [1, 4, 100, 103]
+    """
+    if policy in ("asynchronous", "stale-synchronous"):
+        return 1
+    if policy in ("k-async", "k-batch-async"):
+        return constant
+    return workers + (constant - 1 if policy == "k-batch-sync" else 0)
+
+
+def duration_of(law: str, mean: float) -> Duration | None:
+    """The durations of that law and mean, None for "none".
+
+    Half of a shifted exponential duration is fixed; a uniform one is from a half to
+    one and a half times the mean; a Pareto one has shape 2, so no variance; worker 0 is
+    the straggler, `FACTOR` times as slow as the others, whose mean it is.
+
+    >>> duration_of("uniform", 1.0), duration_of("pareto", 1.0)
+    (Uniform(low=0.5, high=1.5), Pareto(shape=2.0, scale=0.5))
+    """
+    return None if law == "none" else _LAWS[law](mean)
