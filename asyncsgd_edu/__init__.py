@@ -27,6 +27,7 @@ _HOMES = {
     "Measured": "rules.skewed_durations",
     "OpenGate": "engines.gates",
     "Pareto": "rules.skewed_durations",
+    "Problem": "problems.problem",
     "Quadratic": "problems.quadratic",
     "ScriptedGate": "engines.gates",
     "ShiftedExponential": "rules.durations",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from asyncsgd_edu.engines.tower_trainer import TowerTrainer as TowerTrainer
     from asyncsgd_edu.engines.trainer import WorkerError as WorkerError
     from asyncsgd_edu.problems.digits import Digits as Digits
+    from asyncsgd_edu.problems.problem import Problem as Problem
     from asyncsgd_edu.problems.quadratic import Quadratic as Quadratic
     from asyncsgd_edu.rules.durations import Constant as Constant
     from asyncsgd_edu.rules.durations import Exponential as Exponential

@@ -86,11 +86,12 @@ def packages() -> dict[str, str]:
 
 
 _WHOLE = {"type": "integer"}
+_VERSION = {"type": "integer", "minimum": 0, "maximum": 2**53}
 _TEXT = {"type": "string"}
 _OBJECT = {"type": "object"}
 _FLIGHT = {
     "type": "object",
-    "properties": {"worker": _WHOLE, "batch": _WHOLE, "read_version": _WHOLE, "read_time": {"type": "number"}},
+    "properties": {"worker": _WHOLE, "batch": _WHOLE, "read_version": _VERSION, "read_time": {"type": "number"}},
     "required": ["worker", "batch", "read_version", "read_time"],
     "additionalProperties": False,
 }
@@ -98,7 +99,7 @@ ENDED_SCHEMA = {
     "type": "object",
     "properties": {
         "how": {"enum": ["running", "finished", "stopped", "diverged", "failed"]},
-        "version": _WHOLE,
+        "version": _VERSION,
         "worker": _WHOLE,
         "error": _TEXT,
         "in_flight": {"type": "array", "items": _FLIGHT},
@@ -111,7 +112,7 @@ HEADER_SCHEMA = {
     "properties": {
         **dict.fromkeys(("trainer", "policy", "access", "clock"), _TEXT),
         **dict.fromkeys(("problem", "optimizer", "packages"), _OBJECT),
-        "workers": {"type": "integer", "minimum": 1},
+        "workers": {"type": "integer", "minimum": 1, "maximum": 10**6},
         "devices": {"type": "array", "items": _TEXT},
         "seed": _WHOLE,
         "durations": {"type": ["object", "null"]},
@@ -125,6 +126,8 @@ HEADER_SCHEMA = {
 def header_from(run: Mapping[str, Any]) -> Header:
     """The header that the first line of a file describes. Raises TraceError naming what does not fit."""
     _check("header", run, HEADER_SCHEMA)
+    if not isinstance(run["workers"], int):  # JSON Schema takes 8.0 for a whole number.
+        raise TraceError(f"header.workers: {run['workers']!r} is not a whole number")
     return Header(**{**run, "devices": tuple(run.get("devices", ()))})
 
 

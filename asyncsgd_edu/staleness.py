@@ -70,12 +70,19 @@ def others_in_flight(flights: Flights, makers: Ints, first_version: int = 0) -> 
 
 
 def broken_laws(
-    apply_version: Ints, read_version: Ints, times: NDArray[np.float64], flights: Flights, first_version: int = 0
+    apply_version: Ints,
+    read_version: Ints,
+    times: NDArray[np.float64],
+    flights: Flights,
+    first_version: int = 0,
+    *,
+    alone: bool = False,
 ) -> list[str]:
     """Sentences for the laws that a log breaks; empty when it is sound.
 
     `times` is read, ready and apply time, shape [gradients, 3]. `flights` also
-    holds the gradients that were still in flight at the end.
+    holds the gradients that were still in flight at the end. `alone` says that every
+    gradient is an update of its own, as under the asynchronous policy.
 
     1. Updates are numbered without a gap, in order: each version is written once.
     2. A gradient is read before it is applied, in versions and in seconds.
@@ -85,11 +92,12 @@ def broken_laws(
     broken = []
     applied = apply_version[apply_version >= 0]
     steps = np.diff(applied, prepend=first_version - 1)
-    # A step of 0 is a further gradient averaged into the same update.
-    wrong = np.flatnonzero((steps != 1) & ((steps != 0) | (np.arange(len(steps)) == 0)))
+    # A step of 0 is a further gradient averaged into the same update, where there can be one.
+    wrong = np.flatnonzero((steps != 1) & ((steps != 0) | alone | (np.arange(len(steps)) == 0)))
     if len(wrong):
         at = wrong[0]
-        expected = first_version if at == 0 else f"{applied[at - 1]} or {applied[at - 1] + 1}"
+        before = applied[at - 1] + 1
+        expected = first_version if at == 0 else before if alone else f"{before - 1} or {before}"
         broken.append(f"versions: applied gradient {at} has apply_version {applied[at]}, expected {expected}")
     stale = np.flatnonzero((apply_version >= 0) & (read_version > apply_version))
     if len(stale):

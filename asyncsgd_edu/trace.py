@@ -151,7 +151,10 @@ class Trace:
         See `asyncsgd_edu.staleness.broken_laws` for the laws.
         """
         times = np.stack([self.read_time, self.ready_time, self.apply_time], axis=1)
-        broken = laws.broken_laws(self.apply_version, self.read_version, times, self.flights, self._first_version)
+        alone = self.header.policy.split(" (")[0] in ("asynchronous", "stale-synchronous")
+        broken = laws.broken_laws(
+            self.apply_version, self.read_version, times, self.flights, self._first_version, alone=alone
+        )
         strangers = np.flatnonzero((self.worker < 0) | (self.worker >= self.header.workers))
         if len(strangers):
             at = strangers[0]
@@ -163,7 +166,8 @@ class Trace:
         h, tau = self.header, self.staleness
         lines = [
             f"{h.trainer}: {h.workers} workers, {h.policy}, {h.access} access, seed {h.seed}",
-            f"problem {h.problem.get('name', '-')}, optimizer {h.optimizer.get('name', '-')}",
+            f"problem {h.problem.get('name', '-')}, batch size {h.batch_size or '-'}, "
+            f"optimizer {h.optimizer.get('name', '-')}, learning rate {h.optimizer.get('learning_rate', '-')}",
             f"{h.ended.how} after {self.updates} updates ({int(self.applied.sum())} gradients applied, "
             f"{int((~self.applied).sum())} dropped) in {self.seconds:.3f} s ({h.clock} time)",
         ]
@@ -172,9 +176,9 @@ class Trace:
         if h.ended.error is not None:
             lines.append(f"worker {h.ended.worker} failed: {h.ended.error}")
         if len(tau):
+            law = f" (N - 1 = {h.workers - 1})" if h.policy == "asynchronous" else ""
             lines.append(
-                f"staleness: mean {tau.mean():.2f} (N - 1 = {h.workers - 1}), "
-                f"standard deviation {tau.std():.2f}, largest {tau.max()}"
+                f"staleness: mean {tau.mean():.2f}{law}, standard deviation {tau.std():.2f}, largest {tau.max()}"
             )
             tail = self.loss[self.applied][-100:]
             if not np.isnan(tail).all():
@@ -231,11 +235,30 @@ class Trace:
         header, columns, closing = tracefile.read(path, COLUMNS, prefix=prefix)
         first, line = header.pop("first_version", 0), 1
         try:
-            if type(first) is not int or first < 0:
+            if type(first) is not int or not 0 <= first <= 2**53:
                 raise TraceError(f"header.first_version: {first!r} is not a version")
             made = header_from(header)
             line = len(columns["worker"]) + 2
             ended = Ended() if closing is None else ended_from(closing["ended"])
         except TraceError as error:
             raise TraceError(f"{path}: line {line}: {error}") from error
-        return cls(replace(made, ended=ended), columns, first_version=first)
+        trace = cls(replace(made, ended=ended), columns, first_version=first)
+        trace._check_ranges(path)
+        return trace
+
+    def _check_ranges(self, path: object) -> None:
+        """Raise TraceError for numbers that no run of so many rows can have; the laws are left to `audit`."""
+        last = self._first_version + len(self)
+        flights = self.header.ended.in_flight
+        workers, end = self.header.workers - 1, len(self) + 2
+        for name, values, low, high, line in (
+            ("worker", self.worker, 0, workers, 0),
+            ("read_version", self.read_version, 0, last, 0),
+            ("apply_version", self.apply_version, -1, last, 0),
+            ("in_flight.worker", np.array([g.worker for g in flights]), 0, workers, end),
+            ("in_flight.read_version", np.array([g.read_version for g in flights]), 0, last, end),
+        ):
+            wrong = np.flatnonzero((values < low) | (values > high))
+            if len(wrong):
+                found, at = values[wrong[0]], line or wrong[0] + 2
+                raise TraceError(f"{path}: line {at}: {name} is {found}, a run of so many rows has {low} to {high}")

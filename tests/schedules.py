@@ -63,7 +63,8 @@ def simulate(plan: Plan) -> Trace:
         if worker not in reading and not (plan.idling and chance.random() < 0.5):
             reading[worker] = InFlight(worker, numbers[worker], version, now)
     still = (*(read for read, _ in waiting), *reading.values())
-    return trace_of(rows, plan.workers, Ended("stopped", in_flight=still))
+    policy = "asynchronous" if plan.per_update == 1 else "k-batch-async"
+    return trace_of(rows, plan.workers, Ended("stopped", in_flight=still), policy)
 
 
 def _row(read: InFlight, ready: float, apply_version: int, now: float, chance: random.Random) -> list[object]:
@@ -71,10 +72,10 @@ def _row(read: InFlight, ready: float, apply_version: int, now: float, chance: r
     return [read.worker, read.batch, read.read_version, apply_version, 0, read.read_time, ready, now, loss]
 
 
-def trace_of(rows: list[list[object]], workers: int, ended: Ended | None = None) -> Trace:
+def trace_of(rows: list[list[object]], workers: int, ended: Ended | None = None, policy: str = "asynchronous") -> Trace:
     """A trace of literal rows, each in the order of COLUMNS."""
     columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(COLUMNS, ())
-    header = dataclasses.replace(HEADER, workers=workers, ended=ended or Ended("finished"))
+    header = dataclasses.replace(HEADER, workers=workers, policy=policy, ended=ended or Ended("finished"))
     return Trace(header, columns)
 
 

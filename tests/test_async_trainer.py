@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncsgd_edu import AsyncTrainer, Constant, Digits, Exponential, Quadratic, ScriptedGate
+from asyncsgd_edu import AsyncTrainer, Constant, Digits, Exponential, Quadratic, ScriptedGate, Straggler
 
 pytestmark = pytest.mark.usefixtures("eight_devices")
 ACCESS = ("consistent", "lock_free")
@@ -186,6 +186,8 @@ def test_workers_are_pinned_round_robin(eight_devices):
         ({"devices": []}, TypeError, ["devices", "[]"]),
         ({"devices": ["cpu:0"] * 5}, ValueError, ["5 devices", "workers 4"]),
         ({"problem": "digits"}, TypeError, ["problem", "'digits'", "Digits"]),
+        ({"gate": "open"}, TypeError, ["gate", "'open'", "ScriptedGate"]),
+        ({"durations": Straggler(Constant(0.01), 9, 2.0)}, ValueError, ["9", "0 to 3"]),
     ],
 )
 def test_bad_arguments_are_named_before_anything_starts(settings_, error, names):
@@ -208,3 +210,20 @@ def test_a_negative_duration_is_named():
     for make in (Constant, Exponential):
         with pytest.raises(ValueError, match="-0.01"):
             make(-0.01)
+
+
+def test_a_learning_rate_may_be_a_schedule_or_a_function():
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
+
+    def steady():
+        return 0.1
+
+    for rate in (schedule, steady):
+        trace = AsyncTrainer(Quadratic(), workers=2, optimizer=sgd(rate)).fit(updates=20)
+        assert trace.audit() == []
+
+
+def test_the_header_says_the_learning_rate_as_it_was_given():
+    header = AsyncTrainer(Quadratic(), optimizer=sgd(0.05)).trace.header
+    assert (header.optimizer["name"], header.optimizer["learning_rate"]) == ("SGD", 0.05)
+    assert not [name for name in header.optimizer if name.startswith("ema_")]

@@ -4,9 +4,12 @@ import subprocess
 import sys
 from dataclasses import FrozenInstanceError
 
+import numpy as np
 import pytest
 
+from asyncsgd_edu.rules import policies
 from asyncsgd_edu.rules.durations import Constant, Exponential
+from asyncsgd_edu.view.choices import LAWS, POLICIES, duration_of
 from asyncsgd_edu.view.configuration import Configuration
 
 BAD = [
@@ -23,13 +26,25 @@ BAD = [
     ("learning_rate", float("inf"), "learning_rate must be a finite number above 0, got inf"),
     ("duration", -0.01, "duration must be a finite number above 0, got -0.01"),
     ("seed", -1, "seed must be a whole number from 0 to 2147483647, got -1"),
-    ("mode", "processes", "mode must be one of 'threads', 'towers', got 'processes'"),
+    ("mode", "processes", "mode must be one of 'threads', 'towers', 'simulated', got 'processes'"),
+    ("constant", -1, "constant must be a whole number from 0 to 1000, got -1"),
+    (
+        "policy",
+        "hope",
+        "policy must be one of 'asynchronous', 'synchronous', 'k-sync', 'k-batch-sync', 'k-async', 'k-batch-async', "
+        "'stale-synchronous', 'backup-workers', got 'hope'",
+    ),
     (
         "problem",
         "mnist",
         "problem must be one of 'quadratic', 'digits-linear', 'digits-mlp', 'digits-cnn', got 'mnist'",
     ),
-    ("duration_law", "gamma", "duration_law must be one of 'none', 'constant', 'exponential', got 'gamma'"),
+    (
+        "duration_law",
+        "gamma",
+        "duration_law must be one of 'none', 'constant', 'exponential', 'shifted exponential', 'uniform', 'pareto', "
+        "'straggler', got 'gamma'",
+    ),
     ("by", "epochs", "by must be one of 'updates', 'samples', 'seconds', got 'epochs'"),
 ]
 
@@ -70,6 +85,68 @@ def test_another_trainer_is_needed_for_controls_that_make_it(change: dict[str, o
     assert Configuration(**change).of_trainer != Configuration().of_trainer  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("law", LAWS[1:])
+def test_every_law_has_the_mean_that_is_asked_for(law: str) -> None:
+    made = duration_of(law, 0.02)
+    assert made is not None
+    assert made.mean == pytest.approx(0.02)
+
+
+def simulated(**change: object) -> Configuration:
+    """A simulated run of a hundred workers, but for some controls."""
+    first = {"mode": "simulated", "threads": 100, "problem": "quadratic", "duration_law": "exponential"}
+    return Configuration(**{**first, **change})  # type: ignore[arg-type]
+
+
+def test_only_simulated_workers_may_be_a_thousand() -> None:
+    assert simulated(threads=1000).workers == 1000
+    with pytest.raises(ValueError, match="threads must be a whole number from 1 to 1000, got 1001"):
+        simulated(threads=1001)
+    with pytest.raises(ValueError, match="threads must be a whole number from 1 to 16, got 17"):
+        Configuration(threads=17)
+
+
+def test_a_simulation_needs_durations() -> None:
+    with pytest.raises(ValueError, match="a simulation needs durations: duration_law must be one of .*, got 'none'"):
+        simulated(duration_law="none")
+
+
+def test_a_simulation_that_nobody_could_wait_for_is_refused() -> None:
+    cnn = {"problem": "digits-cnn", "policy": "synchronous"}
+    assert simulated(**cnn, updates=200).updates == 200
+    with pytest.raises(ValueError, match="at most 20000 gradients, got 201 updates of up to 100: take fewer"):
+        simulated(**cnn, updates=201)
+
+
+@pytest.mark.parametrize(
+    ("mode", "policy", "constant", "sentence"),
+    [
+        ("threads", "k-sync", 5, "k-sync needs k from 1 to the number of workers, got k 5, workers 4"),
+        ("simulated", "k-async", 0, "k must be a whole number from 1 to 10000, got 0"),
+        ("simulated", "backup-workers", 4, "backup-workers needs spare below the number of workers, got spare 4"),
+    ],
+)
+def test_a_constant_that_does_not_fit_is_refused(mode: str, policy: str, constant: int, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        simulated(mode=mode, policy=policy, constant=constant, threads=4)
+    assert Configuration(mode="towers", policy=policy, constant=constant).workers == 1
+
+
+def test_the_menu_gives_every_policy_its_constant() -> None:
+    named = {policy: simulated(policy=policy, constant=3).rule for policy in POLICIES}
+    assert [rule.name for rule in named.values()] == list(POLICIES)
+    assert named["k-batch-async"] == policies.KBatchAsync(3)
+    assert named["stale-synchronous"] == policies.StaleSynchronous(3)
+    assert named["backup-workers"] == policies.BackupWorkers(3)
+
+
+def test_what_a_mode_does_not_use_makes_no_other_trainer() -> None:
+    assert simulated(constant=7).of_trainer == simulated(constant=3).of_trainer
+    assert simulated(gpus=7).of_trainer == simulated().of_trainer
+    assert simulated(policy="k-sync", constant=7).of_trainer != simulated(policy="k-sync").of_trainer
+    assert simulated().of_trainer != simulated(mode="threads", threads=16).of_trainer
+
+
 def test_threads_do_not_make_towers() -> None:
     towers = Configuration(mode="towers", threads=3, gpus=2)
     assert towers.of_trainer == Configuration(mode="towers", threads=9, gpus=2).of_trainer
@@ -87,6 +164,30 @@ def test_threads_are_spread_over_the_gpus(eight_devices: list[str]) -> None:
     assert (trainer.workers, header.policy, header.seed) == (3, "asynchronous", 5)
     assert set(header.devices) == set(eight_devices[:2])
     assert header.injected == "Constant durations injected (value 0.01; seconds)"
+
+
+def test_threads_follow_the_policy(eight_devices: list[str]) -> None:
+    made = Configuration(threads=3, problem="quadratic", policy="k-async", constant=2).trainer()
+    assert made.header.policy == "k-async (k 2)"
+
+
+def test_a_simulated_run_has_the_virtual_trace_of_its_controls(eight_devices: list[str]) -> None:
+    from asyncsgd_edu.engines.simulator import simulate
+
+    made = simulated(policy="k-async", constant=4, learning_rate=0.125, seed=5).trainer()
+    made.start(30)
+    assert made.trace.header.clock == "virtual"
+    assert np.isnan(made.trace.loss).all()
+    made.advance()  # type: ignore[union-attr]
+    wanted = simulate(100, policies.KAsync(4), Exponential(0.01), 30, seed=5)
+    assert made.state == "finished"
+    assert made.trace.read_version.tolist() == wanted.read_version.tolist()
+    assert made.header.optimizer["learning_rate"] == 0.125
+    assert np.isfinite(made.trace.loss).all()
+    assert made.evaluate()["loss"] < 10
+    ended = made.trace
+    made.advance()  # type: ignore[union-attr]
+    assert made.trace is ended
 
 
 def test_towers_have_a_gpu_each(eight_devices: list[str]) -> None:

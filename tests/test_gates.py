@@ -116,3 +116,9 @@ def test_a_pause_waits_for_who_is_on_a_free_pass():
     assert paused.wait(10)
     worker.join(10)
     pauser.join(10)
+
+
+@pytest.mark.parametrize("order", [None, [0], "read", [(0, "read", 1)]])
+def test_what_is_no_script_is_named(order):
+    with pytest.raises(TypeError, match="a script is a sequence of"):
+        ScriptedGate(order)

@@ -11,6 +11,7 @@ from test_series import make_trace, prefix
 from asyncsgd_edu.trace import Trace
 from asyncsgd_edu.view.configuration import Configuration
 from asyncsgd_edu.view.lab import Lab
+from asyncsgd_edu.view.virtual import VirtualRun
 
 LONG = 60.0  # Seconds that nothing here takes.
 
@@ -129,6 +130,7 @@ def test_every_control_is_an_argument() -> None:
     controls = {
         "mode": "towers", "threads": 3, "gpus": 5, "learning_rate": 0.0123, "problem": "digits-mlp",
         "duration_law": "exponential", "duration": 0.007, "updates": 77, "seed": 9, "by": "seconds",
+        "policy": "k-sync", "constant": 5,
     }  # fmt: skip
     lab = Lab(**controls)  # type: ignore[arg-type]
     assert lab.configuration == Configuration(**controls)  # type: ignore[arg-type]
@@ -388,3 +390,128 @@ def test_at_most_six_finished_runs_are_drawn(lab: Lab, puppets: list[Puppet]) ->
         assert lab.wait(LONG)
     assert behind(lab) == [f"run {n}: 2 threads" for n in range(3, 9)]
     assert len(lab.runs) == 8
+
+
+@pytest.fixture
+def virtual() -> Iterator[Lab]:
+    made = Lab(
+        mode="simulated", threads=200, problem="quadratic", duration_law="exponential", learning_rate=0.01, updates=300
+    )
+    yield made
+    made.close()
+
+
+def test_a_simulated_run_is_shown_like_a_real_one(eight_devices: list[str], virtual: Lab) -> None:
+    virtual.run(wait=True)
+    trace = virtual.trace
+    assert trace is not None
+    assert (trace.updates, trace.header.workers, trace.header.clock) == (300, 200, "virtual")
+    assert "virtual time" in virtual.status
+    assert f"mean staleness {trace.mean_staleness:.2f} (N - 1 = 199)" in virtual.status
+    assert "not finite" not in virtual.status
+    assert curve(virtual)[-1] == 300
+    (law,) = [line for line in virtual._view.figure.data if line.name == "geometric law"]
+    assert len(law.x)
+    row = virtual._table.value.split("<tbody>")[1]
+    for cell in ("simulated", "200", "asynchronous", "exponential, 10 ms", "finished", "300"):
+        assert f">{cell}</td>" in row
+
+
+def test_a_simulated_run_goes_on_as_one_long_run(eight_devices: list[str], virtual: Lab) -> None:
+    virtual.run(wait=True)
+    first = virtual.trace
+    virtual.run(wait=True)
+    assert first is not None
+    assert virtual.trace is not None
+    assert virtual.trace.updates == 600
+    assert virtual.trace.loss[:300].tolist() == first.loss.tolist()
+    assert [run.after for run in virtual.runs] == [None, 1]
+    virtual.reset()
+    assert virtual.wait(LONG)
+    assert len(virtual.trace) == 0
+
+
+def test_a_policy_that_is_not_asynchronous_has_no_law(eight_devices: list[str], virtual: Lab) -> None:
+    virtual._controls["policy"].value = "k-batch-sync"
+    virtual._controls["constant"].value = 3
+    virtual._controls["updates"].value = 20
+    virtual.run(wait=True)
+    assert "every staleness is 0" in virtual.status
+    assert virtual.runs[0].expected is None
+    assert virtual.trace is not None
+    assert len(virtual.trace) > 20 * 3
+
+
+def test_stop_comes_before_the_arithmetic(
+    eight_devices: list[str], virtual: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulating, may_go_on = threading.Event(), threading.Event()
+    start = VirtualRun.start
+
+    def held(run: VirtualRun, updates: int) -> None:
+        simulating.set()
+        assert may_go_on.wait(LONG)
+        start(run, updates)
+
+    monkeypatch.setattr(VirtualRun, "start", held)
+    virtual._run.click()
+    assert simulating.wait(LONG)
+    virtual._stop.click()
+    may_go_on.set()
+    assert virtual.wait(LONG)
+    assert "<b>stopped</b> · version 300 of 300" in virtual.status
+    assert "no loss computed" in virtual.status
+    assert [(run.how, run.updates) for run in virtual.runs] == [("stopped", 300)]
+    assert not virtual._run.disabled
+
+
+def test_nothing_can_be_pressed_while_the_arithmetic_is_done(
+    eight_devices: list[str], virtual: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaying, may_go_on, names = threading.Event(), threading.Event(), []
+
+    def held(run: VirtualRun) -> None:
+        names.append(threading.current_thread().name)
+        replaying.set()
+        assert may_go_on.wait(LONG)
+        run.stop()
+
+    monkeypatch.setattr(VirtualRun, "advance", held)
+    virtual._run.click()
+    assert replaying.wait(LONG)
+    buttons = (virtual._run, virtual._stop, virtual._pause, virtual._step, virtual._reset)
+    assert [button.disabled for button in buttons] == [True] * 5
+    assert "doing the arithmetic" in virtual.status
+    may_go_on.set()
+    assert virtual.wait(LONG)
+    assert names == ["asyncsgd-lab"]
+
+
+def test_a_control_that_would_do_nothing_is_disabled(lab: Lab) -> None:
+    def off() -> set[str]:
+        return {name for name, control in lab._controls.items() if control.disabled}
+
+    assert off() == {"constant", "duration"}
+    lab._controls["policy"].value = "stale-synchronous"
+    assert off() == {"duration"}
+    assert lab._controls["constant"].description == "bound"
+    lab._controls["mode"].value = "towers"
+    assert off() == {"duration", "threads", "policy", "constant"}
+    lab._controls["mode"].value = "simulated"
+    assert off() == {"duration", "gpus"}
+
+
+def test_the_workers_follow_the_mode(lab: Lab) -> None:
+    threads = lab._controls["threads"]
+    lab._controls["mode"].value = "simulated"
+    threads.value = 1000
+    assert (threads.value, threads.description) == (1000, "Workers")
+    lab._controls["mode"].value = "threads"
+    assert (threads.value, threads.description) == (16, "Threads")
+
+
+def test_a_simulation_without_durations_is_said(lab: Lab) -> None:
+    lab._controls["mode"].value = "simulated"
+    lab._run.click()
+    assert "Error: a simulation needs durations" in lab.status
+    assert lab.trainer is None

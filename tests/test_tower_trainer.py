@@ -81,6 +81,8 @@ def test_more_towers_than_devices_say_what_to_do():
         TowerTrainer(Quadratic(), towers=9)
     with pytest.raises(ValueError, match="2 towers need 2 logical devices, this process has 1"):
         TowerTrainer(Quadratic(), towers=2, devices=["cpu:0"])
+    with pytest.raises(ValueError, match="3 devices for 2 towers"):
+        TowerTrainer(Quadratic(), towers=2, devices=["cpu:0", "cpu:1", "cpu:2"])
     with pytest.raises(ValueError, match="device of its own"):
         TowerTrainer(Quadratic(), towers=2, devices=["cpu:0", "cpu:0"])
 

@@ -257,3 +257,25 @@ def test_a_hostile_file_executes_nothing(tmp_path: Path) -> None:
     assert not mark.exists()
     pickle.loads(pickle.dumps(Hostile(mark)))  # The attempt itself is real.
     assert mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "value", "name"),
+    [(4, 0, 7, "worker"), (5, 2, 10**15, "read_version"), (6, 3, -5, "apply_version"), (6, 3, 10**12, "apply_version")],
+)
+def test_numbers_that_no_such_run_can_have_are_refused(
+    path: Path, line: int, place: int, value: int, name: str
+) -> None:
+    def damage(text: str) -> str:
+        row = json.loads(text)
+        row[place] = value
+        return json.dumps(row)
+
+    edit(path, line, damage)
+    refuses(path, line, name)
+
+
+@pytest.mark.parametrize("workers", [8.0, 10**7, 10**30])
+def test_a_number_of_workers_that_cannot_be_is_refused(path: Path, workers: float) -> None:
+    edit(path, 1, with_field("workers", workers))
+    refuses(path, 1, "workers")

@@ -73,7 +73,7 @@ def test_nothing_is_applied_while_paused(trainer):
     until(lambda: trainer.version > 5)
     trainer.pause()
     before = trainer.parameters
-    assert not trainer._over.wait(0.1)
+    assert not trainer._crew.over.wait(0.1)
     assert all(np.array_equal(a, b) for a, b in zip(before, trainer.parameters, strict=True))
 
 
@@ -287,3 +287,79 @@ def test_a_path_that_cannot_be_written_stops_the_run_before_it_starts(trainer, t
     with pytest.raises(OSError, match="nowhere"):
         trainer.fit(updates=5, record=tmp_path / "nowhere" / "run.jsonl")
     assert trainer.state == "ready"
+
+
+def test_a_recording_that_fails_is_told_although_the_run_went_well(trainer, tmp_path, monkeypatch):
+    def full(columns):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("asyncsgd_edu.tracefile.row_lines", full)
+    with pytest.raises(OSError, match=r"was not recorded in .*run.jsonl: no space left"):
+        trainer.fit(updates=10, record=tmp_path / "run.jsonl")
+    assert trainer.state == "finished"
+    assert trainer.trace.updates == 10
+
+
+class OneHangs(Blocked):
+    """Worker 1 hangs in its first gradient until it is let go; the others do not."""
+
+    def batch(self, worker, number, seed):
+        (noise,) = Quadratic.batch(self, worker, number, seed)
+
+        def hang(value, who):
+            if who == 1:
+                self.go.wait(30)
+            return value
+
+        return (tf.ensure_shape(tf.numpy_function(hang, [noise, worker], tf.float32), [1, 20]),)
+
+
+def test_a_run_that_is_complete_does_not_wait_for_a_worker_that_hangs():
+    problem = OneHangs()
+    trainer = AsyncTrainer(problem, workers=3)
+    trace = trainer.fit(updates=20)
+    assert trace.header.ended.how == "finished"
+    assert not problem.go.is_set()
+    assert trace.updates == 20
+    assert 1 not in trace.worker
+    problem.go.set()
+    until(lambda: not workers_alive())
+    # What the late one brings is not applied, and the header knows of it after all.
+    assert trainer.version == 20
+    late = trainer.trace.header.ended.in_flight
+    assert [(g.worker, g.read_version) for g in late if g.worker == 1] == [(1, 0)]
+    assert trainer.trace.audit() == []
+
+
+def test_a_pause_waits_for_an_update_that_is_being_made_and_then_nothing_moves():
+    problem = Blocked()
+    trainer = AsyncTrainer(problem, workers=1)
+    trainer.start(ENDLESS)
+    pauser = threading.Thread(target=trainer.pause)
+    pauser.start()
+    pauser.join(0.05)
+    assert pauser.is_alive()  # The gradient hangs, so the pause is not there yet.
+    problem.go.set()
+    pauser.join(10)
+    assert trainer.state == "paused"
+    version = trainer.version
+    assert not trainer._crew.over.wait(0.05)
+    assert trainer.version == version
+    trainer.step()
+    assert trainer.version == version + 1
+    trainer.stop()
+
+
+def test_a_reset_rewinds_the_script():
+    order = [(0, "read"), (1, "read"), (1, "apply"), (0, "apply")]
+    trainer = AsyncTrainer(Quadratic(), workers=2, gate=ScriptedGate(order))
+    first = trainer.fit(updates=2)
+    trainer.reset()
+    assert trainer.fit(updates=2).loss.tolist() == first.loss.tolist()
+
+
+def test_numpy_numbers_can_be_saved(tmp_path):
+    law = Constant(np.float32(0.001))
+    trace = AsyncTrainer(Quadratic(np.float32(0.5)), workers=np.int64(2), durations=law).fit(np.int64(4))
+    trace.save(tmp_path / "run.jsonl")
+    assert Trace.load(tmp_path / "run.jsonl").header == trace.header

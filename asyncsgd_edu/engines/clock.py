@@ -31,5 +31,12 @@ class RunClock:
 
     def seconds(self, wall: Any) -> Any:
         """Seconds of the run at wall-clock times `wall` (a number or an array)."""
-        spent = sum(np.maximum(0.0, np.minimum(wall, end) - begin) for begin, end in list(self._halts))
+        halts = np.array(self._halts).reshape(-1, 2)
+        if not len(halts):
+            return wall - (self._origin or 0.0)
+        begin, length = halts[:, 0], halts[:, 1] - halts[:, 0]
+        # Halts that began before each time: the last of them may still go on, the others are over.
+        last = np.searchsorted(begin, wall) - 1
+        over = np.concatenate([[0.0], np.cumsum(length[:-1])])[last]
+        spent = np.where(last < 0, 0.0, over + np.minimum(wall - begin[last], length[last]))
         return wall - (self._origin or 0.0) - spent

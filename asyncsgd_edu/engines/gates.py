@@ -68,7 +68,7 @@ class OpenGate:
 
     def sleep(self, seconds: float) -> None:
         """Let `seconds` pass; a stop ends them at once and raises Stopped."""
-        if self._stop.wait(seconds):
+        if self._stop.wait(min(seconds, threading.TIMEOUT_MAX)):
             raise Stopped
 
     def open(self, workers: int, updates: int) -> None:
@@ -77,6 +77,9 @@ class OpenGate:
             self._stop.clear()
             self._paused, self._permits = False, 0
 
+    def rewind(self) -> None:
+        """Return to the beginning, for a run that starts over; an open gate has none."""
+
     def stop(self) -> None:
         """Send every worker home, now and when it next comes to the gate."""
         with self._changed:
@@ -84,10 +87,10 @@ class OpenGate:
             self._changed.notify_all()
 
     def pause(self) -> None:
-        """Let no update through from now on; waits up to 2 s for those that are being made."""
+        """Let no update through from now on; waits for those that are being made, or for a stop."""
         with self._changed:
             self._paused, self._permits = True, 0
-            self._changed.wait_for(lambda: not self._inside, timeout=2.0)
+            self._changed.wait_for(lambda: not self._inside or self._stop.is_set())
 
     def resume(self) -> None:
         """End a pause."""
@@ -123,7 +126,10 @@ class ScriptedGate(OpenGate):
 
     def __init__(self, order: Sequence[tuple[int, str]]) -> None:
         super().__init__()
-        self.order = tuple((worker, action) for worker, action in order)
+        try:
+            self.order = tuple((worker, action) for worker, action in order)
+        except (TypeError, ValueError):
+            raise TypeError(f"a script is a sequence of (worker, 'read' or 'apply'), got {order!r}") from None
         self._next = 0
         holding: set[int] = set()
         for position, (worker, action) in enumerate(self.order):
@@ -144,6 +150,10 @@ class ScriptedGate(OpenGate):
         if applies < updates:
             raise ValueError(f"the script has {applies} applies left, the run asks for {updates} updates")
         super().open(workers, updates)
+
+    def rewind(self) -> None:
+        """Return to the first event."""
+        self._next = 0
 
     def _may_pass(self, worker: int, action: str) -> bool:
         if self._next == len(self.order) and self.order[-1][0] == worker:

@@ -20,7 +20,10 @@ def own_copy(optimizer: object) -> keras.optimizers.Optimizer:
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise TypeError(f"optimizer must be a Keras optimizer such as keras.optimizers.SGD(0.05), got {optimizer!r}")
     config = optimizer.get_config()
-    if not isinstance(config.get("learning_rate"), dict):  # A dict is a schedule; its values come with time.
+    if isinstance(config.get("learning_rate"), dict):
+        # A schedule or a function, described. It has no state, so the copy may share it; its values come with time.
+        config["learning_rate"] = optimizer._learning_rate
+    else:
         positive_number("learning_rate", float(optimizer.learning_rate))
     return type(optimizer).from_config(config)
 
@@ -33,8 +36,15 @@ def sgd(learning_rate: float) -> keras.optimizers.Optimizer:
 def describe(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
     """Class name and settings that are not at rest, for a trace's header."""
     config = optimizer.get_config()
-    kept = {k: v for k, v in config.items() if k != "name" and v not in (None, False) and _plain(v)}
+    if not config.get("use_ema"):
+        config = {k: v for k, v in config.items() if not k.startswith("ema_")}
+    kept = {k: _short(v) for k, v in config.items() if k != "name" and v not in (None, False) and _plain(v)}
     return {"name": type(optimizer).__name__, **kept}
+
+
+def _short(value: Any) -> Any:
+    # Keras keeps numbers as float32: 0.05 rather than 0.05000000074505806.
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def _plain(value: object) -> bool:

@@ -26,14 +26,22 @@ class Recorder(threading.Thread):
 
     def __init__(self, path: str | os.PathLike[str], trainer: "Trainer") -> None:
         super().__init__(name="asyncsgd-recorder", daemon=True)
+        self.error: OSError | None = None
+        self._path = path
         self._trainer = trainer
         self._file = tracefile.open_text(path, "w")
         self._file.write(tracefile.header_line(header_dict(trainer.header)[0], list(COLUMNS)))
         self._file.flush()
 
     def run(self) -> None:
-        """Write new rows until the run is over, then how it ended."""
-        over, written = self._trainer._over, 0
+        """Write new rows until the run is over, then how it ended; keep what goes wrong as `error`."""
+        try:
+            self._write()
+        except OSError as error:
+            self.error = OSError(f"the run was not recorded in {self._path}: {error}")
+
+    def _write(self) -> None:
+        over, written = self._trainer._crew.over, 0
         with self._file as file:
             while True:
                 ended = over.wait(PERIOD)

@@ -48,6 +48,8 @@ class TowerTrainer(Trainer):
         towers = whole_number("towers", towers, 1, MAX_WORKERS)
         self.seed = whole_number("seed", seed, 0, MAX_SEED)
         self.durations = check_durations(durations)
+        if self.durations is not None:
+            self.durations.check_workers(towers)
         check_problem(problem)
         places = enough_devices(towers, devices)
         own = optimizers.own_copy(optimizer)
@@ -133,6 +135,8 @@ class TowerTrainer(Trainer):
 
 def enough_devices(towers: int, devices: Sequence[str] | None) -> tuple[str, ...]:
     """Names of `towers` different devices. Raises ValueError if there are fewer."""
+    if devices is not None and len(devices) > towers:
+        raise ValueError(f"{len(devices)} devices for {towers} towers: name one for each")
     have = devices_.check_devices(devices) if devices is not None else tuple(devices_.available(towers))
     if len(set(have)) < len(have):
         raise ValueError(f"each tower needs a device of its own, got {list(have)}")

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from asyncsgd_edu.engines.clock import RunClock
+from asyncsgd_edu.engines.crew import PATIENCE, Crew
 from asyncsgd_edu.engines.gates import OpenGate, Stopped
 from asyncsgd_edu.engines.log import AT, VersionLog
 from asyncsgd_edu.engines.parameters import SharedParameters
@@ -23,8 +24,6 @@ from asyncsgd_edu.header import Ended, Header, packages
 from asyncsgd_edu.problems.problem import Problem
 from asyncsgd_edu.rules.arguments import MAX_UPDATES, positive_number, whole_number
 from asyncsgd_edu.trace import Trace
-
-PATIENCE = 1.5  # Seconds that a stop or a failure waits for workers; with the rest, within 2.
 
 
 class WorkerError(RuntimeError):
@@ -49,8 +48,9 @@ class Trainer(ABC):
         self.problem = problem
         self.header = replace(header, packages=packages())
         self.gate = gate if gate is not None else OpenGate()
+        if not isinstance(self.gate, OpenGate):
+            raise TypeError(f"gate must be None, an OpenGate or a ScriptedGate, got {gate!r}")
         self._shared = parameters
-        self._threads: list[threading.Thread] = []
         self._changing = threading.RLock()
         self._thread_count = threads
         self._fresh()
@@ -64,8 +64,8 @@ class Trainer(ABC):
         self._failure: tuple[int, BaseException] | None = None
         self._diverged_at: int | None = None
         self._limit = 0
-        self._over = threading.Event()
-        self._over.set()
+        self._crew = Crew(0, self._live, self._end)  # Of no run yet.
+        self._crew.over.set()
         self._recorder: Recorder | None = None
 
     @abstractmethod
@@ -122,12 +122,10 @@ class Trainer(ABC):
     def start(self, updates: int, record: str | os.PathLike[str] | None = None) -> None:
         """Begin `updates` updates and return at once. With `record`, write the trace there as it grows."""
         updates = whole_number("updates", updates, 1, MAX_UPDATES)
+        self._must_have_ended()
+        self._crew.await_late()  # Outside the lock, which a late worker needs on its way out.
         with self._changing:
-            if self._state in ("running", "paused"):
-                raise RuntimeError(f"this trainer is {self._state}: wait for it or stop it before starting again")
-            late = [t.name for t in self._threads if t.is_alive()]
-            if late:
-                raise RuntimeError(f"{', '.join(late)} still computes its last gradient: try again when it is done")
+            self._must_have_ended()
             self.gate.open(self._thread_count, updates)
             recorder = Recorder(record, self) if record is not None else None
             self._log.drop_in_flight(self.version, time.time())
@@ -135,32 +133,29 @@ class Trainer(ABC):
             self._limit = self.version + updates
             self._shared.allow(self._limit)
             self._failure, self._diverged_at, self._ended = None, None, Ended()
-            self._over = threading.Event()
             self._state, self._recorder = "running", recorder
-            self._alive = self._thread_count
-            self._threads = [
-                threading.Thread(target=self._live, args=(n,), name=f"asyncsgd-worker-{n}", daemon=True)
-                for n in range(self._thread_count)
-            ]
+            self._crew = Crew(self._thread_count, self._live, self._end)
             self._clock.go()
-            for thread in self._threads:
-                thread.start()
+            self._crew.start()
             if recorder is not None:
                 recorder.start()
 
     def wait(self, timeout: float | None = None) -> Trace:
         """Wait for the run to end and return its trace.
 
-        Raises WorkerError if a worker failed, and TimeoutError after `timeout` seconds.
+        Raises WorkerError if a worker failed, OSError if the run could not be recorded, and
+        TimeoutError after `timeout` seconds.
         """
         if timeout is not None:
             timeout = positive_number("timeout", timeout, zero=True)
         if self._state == "ready":
             raise RuntimeError("nothing to wait for: start the trainer first")
-        if not self._over.wait(timeout):
+        if not self._crew.over.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX)):
             raise TimeoutError(f"still {self._state} at version {self.version} after {timeout} s")
         if self._recorder is not None:
             self._recorder.join()
+            if self._recorder.error is not None:
+                raise self._recorder.error
         if self._failure is not None:
             raise WorkerError(*self._failure) from self._failure[1]
         return self.trace
@@ -168,7 +163,7 @@ class Trainer(ABC):
     def stop(self) -> None:
         """End the run now; returns within 2 s, whatever a worker is doing. No effect on a run that has ended."""
         self.gate.stop()
-        over = self._over
+        over = self._crew.over
         if not over.wait(PATIENCE):
             self._end()  # A worker is deep in a gradient: it is refused when it comes back.
         if self._recorder is not None:
@@ -178,9 +173,11 @@ class Trainer(ABC):
         """Let no update through; gradients in flight stay in flight. Raises RuntimeError unless running."""
         with self._changing:
             self._must_be("running", "pause")
-            self.gate.pause()
-            self._clock.halt()
-            self._state = "paused"
+        self.gate.pause()
+        with self._changing:
+            if self._state == "running" and not self.gate.stopped:
+                self._clock.halt()
+                self._state = "paused"
 
     def resume(self) -> None:
         """Go on after a pause. Raises RuntimeError unless paused."""
@@ -198,7 +195,7 @@ class Trainer(ABC):
             self._clock.go()
             self.gate.permit_one()
         # Until the update is in, and in the log too: a caller may look at the trace next.
-        while not before < self.version <= self._log.version and not self._over.wait(0.002):
+        while not before < self.version <= self._log.version and not self._crew.over.wait(0.002):
             pass
         with self._changing:
             if self._state == "paused":
@@ -207,10 +204,9 @@ class Trainer(ABC):
     def reset(self) -> None:
         """Return to the initial parameters and an empty trace, stopping a run first: same seed, same start."""
         self.stop()
+        self._crew.await_late()
         with self._changing:
-            late = [t.name for t in self._threads if t.is_alive()]
-            if late:
-                raise RuntimeError(f"{', '.join(late)} still computes its last gradient: try again when it is done")
+            self.gate.rewind()
             self._shared.reset()
             self._fresh()
 
@@ -227,12 +223,6 @@ class Trainer(ABC):
             pass
         except BaseException as error:  # noqa: BLE001 - a thread's error is the run's error, whatever it is.
             self._fail(thread, error)
-        finally:
-            with self._changing:
-                self._alive -= 1
-                last = self._alive == 0
-            if last:
-                self._end()
 
     def _note(self, thread: int, rows: np.ndarray | None) -> None:
         """Log what a round did, and end the run if it was the last or went wrong."""
@@ -241,11 +231,14 @@ class Trainer(ABC):
         if rows[0, AT["applied"]]:
             self._log.append(thread, rows)
             if rows[0, AT["end_version"]] + 1 >= self._limit:
-                self.gate.stop()
+                self._send_home()
         elif np.isfinite(rows[:, AT["loss"]]).all():
             if self.gate.stopped or self.version >= self._limit:
                 self._log.in_flight(rows)  # It came too late to be let in.
-                self.gate.stop()
+                self._send_home()
+                with self._changing:
+                    if self._crew.over.is_set():  # The run ended without this one: say so after all.
+                        self._ended = replace(self._ended, in_flight=self._log.left_in_flight())
             else:
                 self._log.append(thread, rows)  # The policy threw it away.
         else:
@@ -253,7 +246,7 @@ class Trainer(ABC):
             with self._changing:
                 if self._diverged_at is None:
                     self._diverged_at = int(rows[~np.isfinite(rows[:, AT["loss"]]), AT["read_version"]][0])
-            self.gate.stop()
+            self._send_home()
 
     def _fail(self, thread: int, error: BaseException) -> None:
         with self._changing:
@@ -261,15 +254,15 @@ class Trainer(ABC):
                 return  # A worker that was given up: its run has ended without it.
             if self._failure is None:
                 self._failure = (self._name_worker(thread, error), error)
-        self.gate.stop()
-        over = self._over  # Of this run: a later one must not be ended by what is left of it.
+        self._send_home()
 
-        def give_up_waiting() -> None:
-            if not over.wait(PATIENCE):
-                self._end()
-
-        # Others may be deep in a gradient: the error is told without waiting for them.
-        threading.Thread(target=give_up_waiting, name="asyncsgd-failure", daemon=True).start()
+    def _send_home(self) -> None:
+        """The run is over, but others may be deep in a gradient: it ends without them if they take long."""
+        with self._changing:
+            first = not self.gate.stopped
+            self.gate.stop()
+        if first:
+            self._crew.end_soon()
 
     def _name_worker(self, thread: int, error: BaseException) -> int:
         """Number of the worker whose error this is."""
@@ -293,7 +286,11 @@ class Trainer(ABC):
                 ended = Ended(how, in_flight=in_flight)
             self._ended = ended
             self._state = ended.how
-            self._over.set()
+            self._crew.over.set()
+
+    def _must_have_ended(self) -> None:
+        if self._state in ("running", "paused"):
+            raise RuntimeError(f"this trainer is {self._state}: wait for it or stop it before starting again")
 
     def _must_be(self, state: str, action: str) -> None:
         if self._state != state:

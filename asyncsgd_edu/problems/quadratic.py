@@ -1,5 +1,6 @@
 """A bowl: the problem whose every law is known in closed form."""
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ from asyncsgd_edu.problems.problem import Batch, Problem
 from asyncsgd_edu.problems.randomness import batch_seed
 from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import positive_number, whole_number
+
+LARGEST = 1e30
 
 
 class Quadratic(Problem):
@@ -29,14 +32,21 @@ class Quadratic(Problem):
     def __init__(
         self, curvatures: float | Sequence[float] = 1.0, noise: float = 0.1, dimension: int | None = None
     ) -> None:
-        if isinstance(curvatures, int | float):
+        if isinstance(curvatures, numbers.Real):
             dimension = whole_number("dimension", 20 if dimension is None else dimension, 1, 10**7)
-            curvatures = [curvatures] * dimension
-        elif dimension not in (None, len(curvatures)):
-            raise ValueError(f"dimension must be the number of curvatures, {len(curvatures)}, got {dimension!r}")
-        if len(curvatures) == 0:
+            given = [float(curvatures)] * dimension
+        elif isinstance(curvatures, Sequence | np.ndarray):
+            given = list(curvatures)
+        else:
+            raise TypeError(f"curvatures must be a number or a sequence of numbers, got {curvatures!r}")
+        if len(given) == 0:
             raise ValueError("curvatures must be a number or a sequence of at least one, got an empty sequence")
-        self.curvatures = np.array([positive_number("a curvature", h) for h in curvatures], np.float32)
+        if dimension not in (None, len(given)):
+            raise ValueError(f"dimension must be the number of curvatures, {len(given)}, got {dimension!r}")
+        checked = [positive_number("a curvature", h) for h in given]
+        if max(checked) > LARGEST:
+            raise ValueError(f"a curvature must be at most {LARGEST:g}, as float32 holds no more, got {max(checked)}")
+        self.curvatures = np.array(checked, np.float32)
         self.noise = positive_number("noise", noise, zero=True)
         self.dimension = len(self.curvatures)
 

@@ -20,6 +20,10 @@ DURATION_PURPOSE = 2  # Splits the run's seed: 1 is for batches, 2 for durations
 class Duration:
     """Seconds per gradient; the subclasses say which law they follow."""
 
+    def _keep(self, name: str, what: str, *, zero: bool = False) -> None:
+        """Check one of the constants, and keep it as a plain float, which JSON can hold."""
+        object.__setattr__(self, name, positive_number(what, getattr(self, name), zero=zero))
+
     @property
     def mean(self) -> float:
         """Expected seconds per gradient. Raises ValueError where the law has no mean."""
@@ -78,7 +82,7 @@ class Constant(Duration):
     value: float
 
     def __post_init__(self) -> None:
-        positive_number("a constant duration", self.value, zero=True)
+        self._keep("value", "a constant duration", zero=True)
 
     @property
     def mean(self) -> float:
@@ -105,8 +109,8 @@ class ShiftedExponential(Duration):
     scale: float
 
     def __post_init__(self) -> None:
-        positive_number("the shift of an exponential duration", self.shift, zero=True)
-        positive_number("the scale of an exponential duration", self.scale)
+        self._keep("shift", "the shift of an exponential duration", zero=True)
+        self._keep("scale", "the scale of an exponential duration")
 
     @property
     def mean(self) -> float:
@@ -132,7 +136,7 @@ class Exponential(Duration):
     scale: float
 
     def __post_init__(self) -> None:
-        positive_number("the mean of an exponential duration", self.scale)
+        self._keep("scale", "the mean of an exponential duration")
 
     @property
     def mean(self) -> float:
@@ -159,8 +163,8 @@ class Uniform(Duration):
     high: float
 
     def __post_init__(self) -> None:
-        positive_number("the low end of a uniform duration", self.low, zero=True)
-        positive_number("the high end of a uniform duration", self.high)
+        self._keep("low", "the low end of a uniform duration", zero=True)
+        self._keep("high", "the high end of a uniform duration")
         if self.low > self.high:
             raise ValueError(f"a uniform duration needs low up to high, got low {self.low}, high {self.high}")
 
@@ -192,8 +196,8 @@ class Straggler(Duration):
     def __post_init__(self) -> None:
         if check_durations(self.base) is None:
             raise TypeError("the straggler's base must be a duration such as Constant(0.01), got None")
-        whole_number("the straggler's worker", self.worker, 0, 10**6)
-        positive_number("the straggler's factor", self.factor)
+        object.__setattr__(self, "worker", whole_number("the straggler's worker", self.worker, 0, 10**6))
+        self._keep("factor", "the straggler's factor")
 
     @property
     def mean(self) -> float:

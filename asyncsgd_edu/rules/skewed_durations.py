@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from asyncsgd_edu.rules import order_statistics as places
-from asyncsgd_edu.rules.arguments import positive_number
 from asyncsgd_edu.rules.durations import Duration
 from asyncsgd_edu.rules.order_statistics import Floats
 
@@ -29,8 +28,8 @@ class Gamma(Duration):
     scale: float
 
     def __post_init__(self) -> None:
-        positive_number("the shape of a gamma duration", self.shape)
-        positive_number("the scale of a gamma duration", self.scale)
+        self._keep("shape", "the shape of a gamma duration")
+        self._keep("scale", "the scale of a gamma duration")
 
     @property
     def mean(self) -> float:
@@ -57,8 +56,8 @@ class LogNormal(Duration):
     sigma: float
 
     def __post_init__(self) -> None:
-        positive_number("the median of a log-normal duration", self.median)
-        positive_number("the sigma of a log-normal duration", self.sigma)
+        self._keep("median", "the median of a log-normal duration")
+        self._keep("sigma", "the sigma of a log-normal duration")
 
     @property
     def mean(self) -> float:
@@ -87,8 +86,8 @@ class Pareto(Duration):
     scale: float
 
     def __post_init__(self) -> None:
-        positive_number("the shape of a Pareto duration", self.shape)
-        positive_number("the scale of a Pareto duration", self.scale)
+        self._keep("shape", "the shape of a Pareto duration")
+        self._keep("scale", "the scale of a Pareto duration")
 
     @property
     def mean(self) -> float:

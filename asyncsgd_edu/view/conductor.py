@@ -213,7 +213,7 @@ class Conductor:
             problem = f"the loss was not finite at version {trace.header.ended.version}: try a smaller learning rate"
         scores = trainer.evaluate()
         number = len(self.runs) + 1
-        label = f"run {number}: {configuration.label}"
+        label = f"run {number}: {configuration.label}".replace(", ", "<br>")  # For a legend's narrow column.
         run = Run(
             number, self._after, configuration, state, numbers.version, numbers.seconds, numbers.mean_staleness,
             trainer.workers - 1 if panels.marks_law(trace.header) else None, scores["loss"], scores.get("accuracy"),

@@ -35,7 +35,7 @@ def timeline(trace: Trace, last: int = 60) -> go.Figure:
     that wrote the version it read. Raises ValueError or TypeError for a bad `last`.
     """
     bars = series.bars(titles.checked(trace), last)
-    figure = go.Figure([layer.trace for layer in map(_nested, panels.timeline_panel(bars))])
+    figure = go.Figure([layer.trace for layer in map(_nested, panels.timeline_panel(bars, trace.header.workers))])
     titles.title(figure, f"The last {len(bars.worker)} gradients", [trace])
     figure.update_layout(barmode="overlay")
     figure.update_xaxes(title=panels.axis_title("seconds", trace.header))
@@ -50,7 +50,7 @@ def staleness_histogram(trace: Trace) -> go.Figure:
     traces it says nothing, so neither it nor N - 1 is drawn.
     """
     digest = series.digest(titles.checked(trace))
-    shape = series.histogram(digest.counts, trace.header.workers)
+    shape = panels.staleness_bars(trace.header, digest)
     panel = panels.staleness_panel(trace.header, digest, shape)
     shown = [layer for layer in panel.layers if len(layer.data["x"])]
     figure = go.Figure([layer.trace for layer in shown])

@@ -143,7 +143,7 @@ class Lab(widgets.VBox):
             return kind(value=getattr(first, name), description=label, style=style, layout=layout, **more)
 
         def choice(name: str, options: Sequence[str], tooltips: Sequence[str]) -> Any:
-            style = {"button_width": "84px"}
+            style = {"button_width": "90px"}
             return widgets.ToggleButtons(
                 options=options, value=getattr(first, name), style=style, tooltips=tooltips,
                 layout={"width": "auto", "margin": "2px 16px 2px 0"},
@@ -156,7 +156,7 @@ class Lab(widgets.VBox):
             "gpus": field(widgets.IntSlider, "GPUs", "gpus", "260px", max=MOST_GPUS, **slide),
             "learning_rate": field(widgets.FloatText, "Learning rate", "learning_rate", "180px", step=0.01),
             "problem": field(widgets.Dropdown, "Problem", "problem", "200px", options=PROBLEMS),
-            "duration_law": field(widgets.Dropdown, "Injected duration", "duration_law", "230px", options=LAWS),
+            "duration_law": field(widgets.Dropdown, "Injected duration", "duration_law", "272px", options=LAWS),
             "duration": field(widgets.FloatText, "mean, seconds", "duration", "180px", step=0.005),
             "updates": field(widgets.IntText, "Updates", "updates", "150px", step=500),
             "seed": field(widgets.IntText, "Seed", "seed", "120px"),

@@ -61,7 +61,7 @@ def stability_map(traces: Sequence[Trace], rates: ArrayLike) -> go.Figure:
     measured = "mean square of many short runs" if memoryless else "growth of one run"
     titles.title(figure, "Which learning rates converge", traces, f"{measured} on 1/2 w² · line: {name}")
     figure.update_xaxes(title="workers", **_log(workers))
-    figure.update_yaxes(title="learning rate times curvature", type="log")
+    figure.update_yaxes(title="learning rate times curvature", type="log", **panels.log_ticks(steps[0], steps[-1]))
     return figure
 
 
@@ -104,12 +104,14 @@ def momentum(traces: Sequence[Trace]) -> go.Figure:
     Each asynchronous trace of N workers is cut into runs of 3 N + 8 updates; the momentum is the one
     that fits the steps of their mean best. The law assumes memoryless durations: where
     they are others the title says so. Raises TypeError or ValueError for traces that
-    cannot be compared, are not asynchronous or are too short.
+    cannot be compared, are not asynchronous, are too short or are of a single worker.
     """
     traces = _alike(traces, "momentum")
     if not panels.marks_law(traces[0].header):
         raise ValueError(f"momentum is measured of asynchronous traces, got policy {traces[0].header.policy!r}")
     workers = np.array([trace.header.workers for trace in traces])
+    if workers[0] < 2:
+        raise ValueError("momentum needs traces of at least 2 workers, got 1: a single worker's steps fit any momentum")
     figure = go.Figure()
     figure.add_scatter(
         x=workers, y=[_fit(trace) for trace in traces], name="measured", mode="markers",
@@ -242,7 +244,7 @@ def _dashed() -> dict[str, Any]:
 
 def _alike(traces: Sequence[Trace], what: str) -> list[Trace]:
     """The traces, if they differ in the number of workers only; by that number."""
-    found = [titles.checked(trace) for trace in ([traces] if isinstance(traces, Trace) else traces)]
+    found = [titles.checked(trace) for trace in traces]
     if not found:
         raise ValueError(f"{what} needs at least one trace, got none")
     for name, values in (("policy", [t.header.policy for t in found]), ("durations", [_law(t) for t in found])):

@@ -111,7 +111,7 @@ def _layers(
     ]
     loss.append(panels.loss_layer(f"this run<br>(mean of {WINDOW} updates)", digest.curve, by, header.batch_size, 0))
     loss.append(panels.loss_end("this run", header, digest, by))
-    timeline = panels.timeline_panel(series.bars(trace))
+    timeline = panels.timeline_panel(series.bars(trace), header.workers)
     placed = []
     for place, layers in (("", loss), ("2", panel.layers), ("3", timeline)):
         where = {"xaxis": f"x{place}", "yaxis": f"y{place}", "legend": f"legend{place}"}
@@ -124,7 +124,7 @@ def frame(
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Data of every layer, and those parts of the layout that depend on the trace."""
     header = trace.header
-    panel = panels.staleness_panel(header, digest, series.histogram(digest.counts, header.workers))
+    panel = panels.staleness_panel(header, digest, panels.staleness_bars(header, digest))
     layers = _layers(trace, digest, by, finished, panel)
     axes = {
         "yaxis": panels.loss_axis([digest.curve, *(g.curve for g in finished)]),
@@ -134,6 +134,7 @@ def frame(
     }
     layout = {f"{axis}.{name}": value for axis, some in axes.items() for name, value in some.items()}
     layout["xaxis.title.text"] = panels.axis_title(by, header)
+    layout["xaxis3.title.text"] = panels.axis_title("seconds", header)
     layout["annotations[1].text"] = f"<b>Staleness</b>: {panels.staleness_words(header, digest)}"
     layout["annotations[3].text"] = panels.conditions(header)
     return [layer.data for layer in layers], layout
@@ -150,7 +151,7 @@ def empty_frame(by: str, finished: Sequence[Finished]) -> tuple[list[dict[str, A
 
 def _skeleton() -> list[dict[str, Any]]:
     empty = _blank()
-    panel = panels.staleness_panel(empty.header, series.Digest(), series.histogram(series.Digest().counts, 1))
+    panel = panels.staleness_panel(empty.header, series.Digest(), panels.staleness_bars(empty.header, series.Digest()))
     return [layer.style for layer in _layers(empty, series.Digest(), "updates", (), panel)]
 
 

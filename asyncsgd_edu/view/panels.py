@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsgd_edu.trace import Header, Trace
-from asyncsgd_edu.view.series import Bars, Curve, Digest, Histogram
+from asyncsgd_edu.view.series import Bars, Curve, Digest, Histogram, histogram
 from asyncsgd_edu.view.thinning import WINDOW
 
 # Okabe and Ito's colours can be told apart by colour-blind eyes, and each comes with its own dash and marker.
@@ -25,6 +25,7 @@ LOOKS = (
     (PURPLE, "dashdot", "triangle-up"), (ORANGE, "longdash", "cross"), (BLACK, "longdashdot", "star"),
     (SKY, "5px,2px", "triangle-down"),
 )  # fmt: skip
+MOST_LANES = 60
 NOTHING: dict[str, Any] = {"x": [], "y": []}
 
 
@@ -86,6 +87,11 @@ class StalenessPanel:
     right: float
 
 
+def staleness_bars(header: Header, digest: Digest) -> Histogram:
+    """The bars of a run, and of the law as far as it reaches where it is drawn."""
+    return histogram(digest.counts, header.workers if marks_law(header) else 1)
+
+
 def staleness_panel(header: Header, digest: Digest, shape: Histogram) -> StalenessPanel:
     """Bars as shares of the gradients; law and N - 1 only where the law's assumptions can hold."""
     law = marks_law(header)
@@ -113,8 +119,12 @@ def staleness_panel(header: Header, digest: Digest, shape: Histogram) -> Stalene
     return StalenessPanel((bars, curve, line), top, right)
 
 
-def timeline_panel(bars: Bars) -> tuple[Layer, ...]:
-    """A bar for computing and one for waiting, a mark at the apply, an arrow from the version read."""
+def timeline_panel(bars: Bars, lanes: int) -> tuple[Layer, ...]:
+    """A bar for computing and one for waiting, a mark at the apply, an arrow from the version read.
+
+    With more than `MOST_LANES` lanes a bar is as wide as several, to be seen at all.
+    """
+    scale = max(1.0, lanes / MOST_LANES)
     used = bars.applied
     text = [
         f"worker {w}: read version {r}, " + (f"applied to {a}, staleness {a - r}" if a >= 0 else "dropped")
@@ -126,8 +136,8 @@ def timeline_panel(bars: Bars) -> tuple[Layer, ...]:
     def spans(name: str, colour: str, width: float, start: np.ndarray, end: np.ndarray) -> Layer:
         # Thick and thin rather than hatched: a hatching for each bar slows the browser.
         look = {"color": colour, "line": {"width": 0}}
-        style = {"type": "bar", "orientation": "h", "width": width, "name": name, "marker": look, **hover}
-        return Layer(style, {"base": start, "x": end - start, "y": lane, "text": text})
+        style = {"type": "bar", "orientation": "h", "name": name, "marker": look, **hover}
+        return Layer(style, {"base": start, "x": end - start, "y": lane, "text": text, "width": width * scale})
 
     def marks(name: str, colour: str, symbol: str, rows: np.ndarray) -> Layer:
         look = {"color": colour, "symbol": symbol, "size": 8, "line": {"color": "white", "width": 1}}
@@ -201,7 +211,7 @@ def loss_axis(curves: Sequence[Curve]) -> dict[str, Any]:
         return {**linear, "range": [0, 1], "autorange": False}
     low, high = float(values.min()), float(values.max())
     if low > 0 and high > 10 * low:
-        return {"type": "log", **_log_ticks(low, high), "range": None, "autorange": True}
+        return {"type": "log", **log_ticks(low, high), "range": None, "autorange": True}
     start = max(float(np.abs(c.loss[:WINDOW]).max()) for c in curves if len(c))
     if high <= 10 * start:
         return {**linear, "range": None, "autorange": True}
@@ -209,7 +219,7 @@ def loss_axis(curves: Sequence[Curve]) -> dict[str, Any]:
     return {**linear, "range": [low - room, 10 * start + room], "autorange": False}
 
 
-def _log_ticks(low: float, high: float) -> dict[str, Any]:
+def log_ticks(low: float, high: float) -> dict[str, Any]:
     """Whole numbers beside a logarithmic axis: plotly's own say 2 where they mean 0.2."""
     first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
     step = -(-(last - first) // 8)

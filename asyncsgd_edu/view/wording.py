@@ -12,7 +12,7 @@ from asyncsgd_edu.view.live import GOING
 
 ALARM = "#B00020"
 SHOWN_RUNS = 12
-CELL = "padding:0 8px"
+CELL = "padding:0 5px"
 
 
 def alarm(words: str) -> str:
@@ -53,7 +53,7 @@ def table(runs: Sequence[Run]) -> str:
     if not runs:
         return "<i>Finished runs are listed here.</i>"
     names = (
-        "run", "mode", "workers", "policy", "learning rate", "problem", "durations", "how it ended", "updates",
+        "run", "mode", "workers", "policy", "learning rate", "problem", "durations", "ended", "updates",
         "seconds", "mean staleness", "N&nbsp;-&nbsp;1", "held-out<br>loss", "accuracy",
     )  # fmt: skip
     rows = []
@@ -62,14 +62,20 @@ def table(runs: Sequence[Run]) -> str:
         cells = (
             str(run.number) + (f" (after {run.after})" if run.after else ""), c.mode, str(c.workers),
             c.policy_words, f"{c.learning_rate:g}", c.problem, c.injected, run.how, str(run.updates),
-            f"{run.seconds:.2f}", _number(run.mean_staleness, ".2f"), "-" if run.expected is None else str(run.expected),
-            _number(run.loss, ".4g"), "-" if run.accuracy is None else f"{run.accuracy:.3f}",
+            f"{run.seconds:.2f}", _number(run.mean_staleness, ".2f"),
+            "-" if run.expected is None else str(run.expected), _number(run.loss, ".3g"),
+            "-" if run.accuracy is None else f"{run.accuracy:.3f}",
         )  # fmt: skip
-        row = "".join(f'<td style="{CELL};white-space:nowrap">{html.escape(cell)}</td>' for cell in cells)
+        row = "".join(f'<td style="{CELL}{_whole(cell)}">{html.escape(cell)}</td>' for cell in cells)
         rows.append(f"<tr>{row}</tr>")
     head = "".join(f'<th style="{CELL};text-align:left;vertical-align:bottom">{name}</th>' for name in names)
     body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
     return f'<table style="line-height:1.5;font-size:12px">{body}</table>'
+
+
+def _whole(cell: str) -> str:
+    """Short cells stay on one line, so that a long policy or law makes the row higher and not wider."""
+    return ";white-space:nowrap" if len(cell) <= 14 else ""
 
 
 def _number(value: float, form: str) -> str:
