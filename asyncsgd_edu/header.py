@@ -59,10 +59,11 @@ class Header:
 
     @property
     def injected(self) -> str:
-        """The injected durations in words, empty where none were."""
+        """The durations that were injected, or simulated, in words; empty where there were none."""
         if self.durations is None:
             return ""
-        return f"{self.durations.get('law')} durations injected ({_constants(self.durations)}; seconds)"
+        how = "durations" if self.clock == "virtual" else "durations injected"
+        return f"{self.durations.get('law')} {how} ({_constants(self.durations)}; seconds)"
 
 
 def header_dict(header: Header) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -67,7 +67,7 @@ def test_histogram_draws_the_measured_shares_the_law_and_the_mark() -> None:
     figure = figures.staleness_histogram(trace)
     measured = named(figure, "measured")
     assert np.allclose(measured.y, np.bincount(trace.staleness) / 500)
-    law = named(figure, "geometric law")
+    law = named(figure, "geometric law, memoryless")
     assert np.allclose(law.y, geometric_staleness(8, len(law.y) - 1))
     assert law.mode == "lines+markers"
     mark = named(figure, "N - 1")
@@ -87,12 +87,22 @@ def test_histogram_of_towers_has_no_law_and_says_every_staleness_is_0() -> None:
     "draw", [figures.timeline, figures.staleness_histogram, figures.convergence, figures.worker_table]
 )
 def test_what_was_injected_or_virtual_is_said_in_every_figure(draw: object) -> None:
-    special = said(draw(make_trace(20, durations=INJECTED, clock="virtual")))  # type: ignore[operator]
+    special = said(draw(make_trace(20, durations=INJECTED)))  # type: ignore[operator]
     assert "Exponential durations injected (scale 0.01; seconds)" in special
-    assert "virtual time" in special
+    virtual = said(draw(make_trace(20, durations=INJECTED, clock="virtual")))  # type: ignore[operator]
+    assert "Exponential durations (scale 0.01; seconds) · virtual time" in virtual
+    assert "injected" not in virtual
     plain = said(draw(make_trace(20)))  # type: ignore[operator]
     assert "injected" not in plain
     assert "virtual" not in plain
+
+
+def test_what_was_injected_into_one_run_is_said_of_that_one_only() -> None:
+    slowed, plain = make_trace(20, durations=INJECTED), make_trace(20)
+    both = said(figures.convergence(slowed, plain, labels=["slowed", "plain"]))
+    assert "slowed: Exponential durations injected (scale 0.01; seconds)" in both
+    assert "plain: nothing injected" in both
+    assert said(figures.convergence(slowed, slowed)).count("Exponential") == 1
 
 
 @pytest.mark.parametrize("draw", [figures.timeline, figures.staleness_histogram, figures.convergence])

@@ -410,7 +410,7 @@ def test_a_simulated_run_is_shown_like_a_real_one(eight_devices: list[str], virt
     assert f"mean staleness {trace.mean_staleness:.2f} (N - 1 = 199)" in virtual.status
     assert "not finite" not in virtual.status
     assert curve(virtual)[-1] == 300
-    (law,) = [line for line in virtual._view.figure.data if line.name == "geometric law"]
+    (law,) = [line for line in virtual._view.figure.data if line.name == "geometric law, memoryless"]
     assert len(law.x)
     row = virtual._table.value.split("<tbody>")[1]
     for cell in ("simulated", "200", "asynchronous", "exponential, 10 ms", "finished", "300"):

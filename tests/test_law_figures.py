@@ -168,7 +168,7 @@ def test_durations_add_up_and_the_mean_is_marked() -> None:
     assert measured.y.sum() == pytest.approx(1)
     assert measured.x @ measured.y == pytest.approx(mean, rel=0.02)
     assert named(figure, f"mean {mean:.4g} s").x[0] == mean
-    assert "Exponential durations injected (scale 0.02; seconds) · virtual time" in said(figure)
+    assert "Exponential durations (scale 0.02; seconds) · virtual time" in said(figure)
     assert "cancelled" not in said(figure)
 
 

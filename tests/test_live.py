@@ -58,7 +58,7 @@ def test_a_frame_shows_what_the_static_figures_show(view: LiveView) -> None:
     view.draw(trace)
     assert named(view, "this run<br>").y.tolist() == figures.convergence(trace).data[0].y.tolist()
     static = {layer.name: layer for layer in figures.staleness_histogram(trace).data}
-    for name in ("measured", "geometric law", "N - 1"):
+    for name in ("measured", "geometric law, memoryless", "N - 1"):
         assert np.asarray(named(view, name).y).tolist() == np.asarray(static[name].y).tolist()
     static = {layer.name: layer for layer in figures.timeline(trace).data}
     for name in ("compute", "waiting", "apply"):
@@ -84,9 +84,9 @@ def test_the_figure_says_what_was_injected(view: LiveView) -> None:
 
 def test_towers_have_no_law(view: LiveView) -> None:
     view.draw(make_trace(100))
-    assert len(named(view, "geometric law").x) > 0
+    assert len(named(view, "geometric law, memoryless").x) > 0
     view.draw(make_trace(100, policy="synchronous"))
-    assert len(named(view, "geometric law").x) == 0
+    assert len(named(view, "geometric law, memoryless").x) == 0
     assert "every staleness is 0" in view.text.value
 
 

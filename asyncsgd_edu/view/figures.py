@@ -83,7 +83,7 @@ def convergence(*traces: Trace, by: str = "updates", labels: Sequence[str] | Non
         end = panels.loss_end(name, trace.header, digest, by)
         if len(end.data["x"]):
             figure.add_trace(end.trace)
-    titles.title(figure, f"Loss by {by}", traces)
+    titles.title(figure, f"Loss by {by}", traces, names=names)
     figure.update_xaxes(title=panels.axis_title(by, traces[0].header if traces else None))
     figure.update_yaxes(title="minibatch loss", **panels.loss_axis([d.curve for d in digests]))
     if any(d.version for d in digests) and not any(len(d.curve) for d in digests):

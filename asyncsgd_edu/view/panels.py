@@ -106,7 +106,7 @@ def staleness_panel(header: Header, digest: Digest, shape: Histogram) -> Stalene
     )  # fmt: skip
     curve = Layer(
         {"type": "scatter", "mode": "lines+markers", "line": {"color": VERMILLION, "dash": "dot", "width": 2},
-         "marker": {"symbol": "circle-open", "size": 6}, "name": "geometric law",
+         "marker": {"symbol": "circle-open", "size": 6}, "name": "geometric law, memoryless",
          "hovertemplate": "staleness %{x}: %{y:.1%}<extra>geometric law</extra>"},
         {"x": shape.law_at, "y": shape.law} if law else NOTHING,
     )  # fmt: skip

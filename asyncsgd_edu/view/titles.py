@@ -13,10 +13,21 @@ from asyncsgd_edu.view import panels
 HEIGHT = 420
 
 
-def title(figure: go.Figure, words: str, traces: Sequence[Trace], *more: str) -> None:
-    """Give a figure its title and, below it, what was special of its traces, and `more` lines."""
-    below = dict.fromkeys([panels.subject(t.header) for t in traces] if len(traces) == 1 else [])
-    below |= dict.fromkeys(special for t in traces if (special := panels.conditions(t.header)))
+def title(
+    figure: go.Figure, words: str, traces: Sequence[Trace], *more: str, names: Sequence[str] | None = None
+) -> None:
+    """Give a figure its title and, below it, what was special of its traces, and `more` lines.
+
+    Where that is not the same for all of them it is said of each, by `names` or in order.
+    """
+    special = [panels.conditions(t.header) for t in traces]
+    if len(traces) == 1:
+        below = [panels.subject(traces[0].header), *filter(None, special)]
+    elif len(set(special)) <= 1:
+        below = list(filter(None, special[:1]))
+    else:
+        called = names or [f"{number}." for number in range(1, len(traces) + 1)]
+        below = [f"{name}: {one or 'nothing injected'}" for name, one in zip(called, special, strict=True)]
     for line in (" · ".join(below), *more):
         words += f"<br><sub>{line}</sub>" if line else ""
     figure.update_layout(
