@@ -86,6 +86,7 @@ def test_averaged_gradients_are_the_replayed_ones(policy):
     np.testing.assert_allclose(again.parameters[0], trace.parameters[0], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [*KEEPING, KSync(1), KBatchSync(1), BackupWorkers(0)], ids=str)
 def test_one_worker_is_plain_sgd_under_every_policy(policy):
     if isinstance(policy, KAsync | KBatchAsync):

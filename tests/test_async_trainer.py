@@ -65,6 +65,7 @@ def test_a_stale_gradient_is_that_of_the_old_parameters():
     assert trace.loss.tolist() == [0.5, 0.5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("access", ACCESS)
 @pytest.mark.parametrize("problem", [Quadratic(), Digits("linear"), Digits("mlp")], ids=lambda p: p.name)
 @pytest.mark.parametrize(

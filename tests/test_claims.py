@@ -27,6 +27,8 @@ from asyncsgd_edu.trace import Trace
 
 QUICK = [2, 3, 5, 7, 15, 16, 17]
 
+pytestmark = pytest.mark.slow  # Every law is run, some of them several times.
+
 
 @pytest.fixture(scope="module")
 def page() -> list[Claim]:
@@ -61,7 +63,6 @@ def test_with_another_seed_nothing_fails_either(seed: int) -> None:
     assert [c for c in claims([law for law in CLAIMS if law not in (9, 11)], seed) if c.verdict == "fails"] == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20, 26))
 def test_with_any_seed_nothing_fails(seed: int) -> None:
     assert [claim for claim in claims(seed=seed) if claim.verdict == "fails"] == []

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from asyncsgd_edu.quiet import GREETING
 
 
@@ -12,11 +14,13 @@ def standard_error(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=quiet, check=True).stderr
 
 
+@pytest.mark.slow
 def test_a_first_run_says_nothing():
     code = "from asyncsgd_edu import AsyncTrainer, Quadratic; AsyncTrainer(Quadratic(), workers=2).fit(updates=5)"
     assert standard_error(code) == ""
 
 
+@pytest.mark.slow
 def test_other_lines_are_passed_on():
     said = standard_error(
         "import os\nfrom asyncsgd_edu.quiet import without_greetings\n"

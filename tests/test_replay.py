@@ -25,6 +25,7 @@ def same(one, other):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("problem", [Quadratic(), Digits("linear"), Digits("mlp"), Digits("cnn")], ids=lambda p: p.name)
 def test_a_consistent_race_is_replayed_bit_for_bit(problem, optimizer):

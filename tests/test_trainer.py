@@ -143,11 +143,12 @@ def test_stop_ends_sixteen_sleeping_threads():
 
 
 class Blocked(Quadratic):
-    """A problem whose gradients hang until they are let go."""
+    """A problem whose gradients hang, once `go` is cleared, until it is set again."""
 
     def __init__(self):
         super().__init__()
         self.go = threading.Event()
+        self.go.set()  # A trainer rehearses when it is made.
 
     def batch(self, worker, number, seed):
         def hang(value):
@@ -161,6 +162,7 @@ class Blocked(Quadratic):
 def test_stop_returns_although_a_worker_is_deep_in_a_gradient():
     problem = Blocked()
     trainer = AsyncTrainer(problem, workers=2)
+    problem.go.clear()
     trainer.start(5)
     trainer.stop()
     assert trainer.state == "stopped"
@@ -317,6 +319,7 @@ class OneHangs(Blocked):
 def test_a_run_that_is_complete_does_not_wait_for_a_worker_that_hangs():
     problem = OneHangs()
     trainer = AsyncTrainer(problem, workers=3)
+    problem.go.clear()
     trace = trainer.fit(updates=20)
     assert trace.header.ended.how == "finished"
     assert not problem.go.is_set()
@@ -334,6 +337,7 @@ def test_a_run_that_is_complete_does_not_wait_for_a_worker_that_hangs():
 def test_a_pause_waits_for_an_update_that_is_being_made_and_then_nothing_moves():
     problem = Blocked()
     trainer = AsyncTrainer(problem, workers=1)
+    problem.go.clear()
     trainer.start(ENDLESS)
     pauser = threading.Thread(target=trainer.pause)
     pauser.start()
