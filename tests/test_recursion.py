@@ -1,6 +1,5 @@
 """The recursion against one written out by hand, and its limits against the formulas."""
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -140,9 +139,11 @@ def test_what_diverged_is_reported_and_ends_there() -> None:
 
 def test_a_run_that_diverges_stops_early() -> None:
     long = np.arange(300_000)
-    began = time.perf_counter()
-    trajectory(constant(8, 300_000), long, 0.5)
-    assert time.perf_counter() - began < 0.5
+    run = trajectory(constant(8, 300_000), long, 0.5)
+    assert run.diverged
+    at = int(np.ravel(run.diverged_at)[0])
+    assert at < 5_000
+    assert np.isnan(np.ravel(run.w)[at + 1 :]).all()  # Nothing was computed after it.
 
 
 def test_windows_of_a_memoryless_schedule_are_fresh_runs_of_it() -> None:
@@ -154,10 +155,9 @@ def test_windows_of_a_memoryless_schedule_are_fresh_runs_of_it() -> None:
         windows([0, 0, 1], 4)
 
 
-def test_law_11_by_100_000_runs_in_seconds() -> None:
-    began, updates, rate = time.perf_counter(), 40, 0.2
+def test_law_11_by_100_000_runs() -> None:
+    updates, rate = 40, 0.2
     runs = trajectory(windows(memoryless(8, 100_000 * updates), updates), range(updates), rate)
-    assert time.perf_counter() - began < 20
     mean = runs.w.mean(axis=0)
     before, after = np.diff(mean)[:-1], np.diff(mean)[1:]
     (momentum, share), *_ = np.linalg.lstsq(np.stack([before, -rate * mean[1:-1]], axis=1), after, rcond=None)
