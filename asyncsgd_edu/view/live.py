@@ -17,7 +17,7 @@ from asyncsgd_edu.trace import Trace
 from asyncsgd_edu.view import panels, series
 from asyncsgd_edu.view.live_figure import Finished, LiveFigure, empty_frame, frame
 
-INTERVAL = 0.2  # Seconds between two frames: a browser on the same machine needs a tenth of one to draw it.
+INTERVAL = 0.19  # Seconds between two frames, about five a second: a browser needs a tenth of one to draw it.
 PATIENCE = 60.0  # Seconds that a pump waits for a trainer that has not been started.
 GOING = ("running", "paused")
 
