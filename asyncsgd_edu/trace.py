@@ -182,7 +182,8 @@ class Trace:
             )
             tail = self.loss[self.applied][-100:]
             if not np.isnan(tail).all():
-                lines.append(f"minibatch loss: {np.nanmean(tail, dtype=np.float64):.4f} (mean of the last {len(tail)} gradients)")
+                mean = np.nanmean(tail, dtype=np.float64)
+                lines.append(f"minibatch loss: {mean:.4f} (mean of the last {len(tail)} gradients)")
         if h.injected:
             lines.append(h.injected)
         broken = self.audit()
