@@ -54,9 +54,7 @@ class AsyncTrainer(Trainer):
     ) -> None:
         workers = whole_number("workers", workers, 1, MAX_WORKERS)
         self.seed = whole_number("seed", seed, 0, MAX_SEED)
-        self.durations = check_durations(durations)
-        if self.durations is not None:
-            self.durations.check_workers(workers)
+        self.durations = check_durations(durations, workers)
         self.policy = check_policy(policy)
         self.policy.begin(workers)  # Says what does not fit so many workers.
         # With nobody to wait for and nothing to sleep, a round is one call.

@@ -47,9 +47,7 @@ class TowerTrainer(Trainer):
     ) -> None:
         towers = whole_number("towers", towers, 1, MAX_WORKERS)
         self.seed = whole_number("seed", seed, 0, MAX_SEED)
-        self.durations = check_durations(durations)
-        if self.durations is not None:
-            self.durations.check_workers(towers)
+        self.durations = check_durations(durations, towers)
         check_problem(problem)
         places = enough_devices(towers, devices)
         own = optimizers.own_copy(optimizer)

@@ -233,9 +233,16 @@ class Straggler(Duration):
         raise ValueError("order statistics are of workers that are alike, and a straggler is not: ask its base")
 
 
-def check_durations(durations: object) -> Duration | None:
-    """Return `durations` when it is None or a duration; raise TypeError otherwise."""
-    if durations is None or isinstance(durations, Duration):
+def check_durations(durations: object, workers: int | None = None) -> Duration | None:
+    """Return `durations` when it is None or a duration that suits so many workers.
+
+    Raises TypeError for anything else, ValueError for a duration that names a worker there is not.
+    """
+    if durations is None:
+        return None
+    if isinstance(durations, Duration):
+        if workers is not None:
+            durations.check_workers(workers)
         return durations
     raise TypeError(
         f"durations must be None or a duration such as Constant(0.01) or Exponential(0.01), got {durations!r}"
