@@ -9,7 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedules import Plan, changed, simulate, small
 
-from asyncsgd_edu import AsyncTrainer, Digits, Exponential, Quadratic, ScriptedGate, TowerTrainer, replay
+import asyncsgd_edu
+from asyncsgd_edu import (
+    Asynchronous,
+    AsyncTrainer,
+    Constant,
+    Digits,
+    Exponential,
+    Quadratic,
+    ScriptedGate,
+    TowerTrainer,
+    replay,
+)
 
 pytestmark = pytest.mark.usefixtures("eight_devices")
 OPTIMIZERS = {
@@ -124,3 +135,15 @@ def test_what_cannot_be_replayed_is_refused():
         replay(small(), Quadratic(), learning_rate=-1)
     with pytest.raises(TypeError, match="problem"):
         replay(small(), "quadratic")
+
+
+def test_a_replay_that_is_told_to_stop_keeps_what_it_has_done():
+    trace = asyncsgd_edu.simulate(4, Asynchronous(), Constant(1.0), 20_000, 0)
+    answers = iter([False, False, True])
+    part = replay(trace, Quadratic(), stop=lambda: next(answers))
+    assert part.header.ended.how == "stopped"
+    assert 0 < len(part) < len(trace)
+    assert part.loss.tolist() == replay(trace, Quadratic()).loss[: len(part)].tolist()
+    nothing = replay(trace, Quadratic(), stop=lambda: True)
+    assert len(nothing) == 0
+    assert nothing.header.ended.how == "stopped"

@@ -6,8 +6,9 @@ same race can be run again with another optimizer or learning rate, and a
 simulated or written schedule can be given losses.
 """
 
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,17 +21,31 @@ from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import positive_number
 from asyncsgd_edu.trace import Trace
 
-CHUNK = 4096  # Rows in one call: bounds memory, and is how often a loss is looked at.
+CHUNK = 4096  # Most rows in one call: bounds memory, and is how often a loss is looked at.
+SLICE = 0.25  # Seconds that a call should take at most, to be stopped between two.
 
 
-def replay(trace: Trace, problem: Problem, optimizer: Any = None, learning_rate: float | None = None) -> Trace:
+def never() -> bool:
+    """Nobody asks to stop."""
+    return False
+
+
+def replay(
+    trace: Trace,
+    problem: Problem,
+    optimizer: Any = None,
+    learning_rate: float | None = None,
+    *,
+    stop: Callable[[], bool] = never,
+) -> Trace:
     """Do the arithmetic of `trace` on `problem`; returns its rows with `loss` filled, and `parameters`.
 
     `optimizer` is a Keras optimizer, SGD(0.05) by default, with `learning_rate` in place of
     its own if given. The initial parameters and batches come from the trace's seed. Gradients of
     one update are averaged; dropped ones are computed for their loss only. Old parameters are
     kept as far back as the trace's largest staleness. A loss that is not finite ends the replay
-    as `diverged` there.
+    as `diverged` there. `stop` is asked a few times a second: once it says so, the replay ends as `stopped`
+    with the rows done so far.
 
     The result is bit for bit that of a run with `consistent` access. Under `lock_free` access a read may have
     mixed versions, and additions may have come in another order, so there it is close but not equal.
@@ -46,7 +61,7 @@ def replay(trace: Trace, problem: Problem, optimizer: Any = None, learning_rate:
     recorded = trace.header.problem.get("name")
     if recorded not in (None, problem.name):
         warnings.warn(f"the trace is of {recorded}, replayed on {problem.name}", stacklevel=2)
-    losses, values = _Arithmetic(trace, problem, own).run()
+    losses, values = _Arithmetic(trace, problem, own).run(stop)
     columns = {name: column[: len(losses)] for name, column in trace.columns.items()}
     header = replace(
         trace.header,
@@ -55,9 +70,10 @@ def replay(trace: Trace, problem: Problem, optimizer: Any = None, learning_rate:
         optimizer=optimizers.describe(own),
         batch_size=problem.batch_size,
     )
-    if len(losses) < len(trace):
-        at = int(trace.read_version[len(losses) - 1])
-        header = replace(header, ended=Ended("diverged", version=at))
+    if len(losses) and not np.isfinite(losses[-1]):
+        header = replace(header, ended=Ended("diverged", version=int(trace.read_version[len(losses) - 1])))
+    elif len(losses) < len(trace):
+        header = replace(header, ended=Ended("stopped"))
     return Trace(header, {**columns, "loss": losses}, values)
 
 
@@ -100,15 +116,20 @@ class _Arithmetic:
         specs = (tf.TensorSpec([None, 5], tf.int64), tf.TensorSpec([None], tf.float32))
         self._chunk = tf.function(self._loop, autograph=False).get_concrete_function(*specs)
 
-    def run(self) -> tuple[np.ndarray, list[np.ndarray]]:
+    def run(self, stop: Callable[[], bool]) -> tuple[np.ndarray, list[np.ndarray]]:
         """Losses of the rows, up to and with the first that is not finite, and the final parameters."""
-        losses: list[np.ndarray] = []
-        for low in range(0, len(self._trace), CHUNK):
-            rows, share = (tf.constant(column[low : low + CHUNK]) for column in self._rows)
+        losses = [np.empty(0, np.float32)]
+        low, size = 0, 16
+        while low < len(self._trace) and not stop():
+            began = time.perf_counter()
+            rows, share = (tf.constant(column[low : low + size]) for column in self._rows)
             done, part = self._chunk(rows, share)
             losses.append(part.numpy()[: int(done)])
             if int(done) < len(rows) or not np.isfinite(losses[-1][-1]):
                 break
+            low += size
+            took = time.perf_counter() - began
+            size = min(CHUNK, 2 * size) if took < SLICE / 2 else max(1, size // 2) if took > SLICE else size
         return np.concatenate(losses), [np.array(value.numpy()) for value in self._now]
 
     def _loop(self, rows: Any, share: Any) -> Any:
