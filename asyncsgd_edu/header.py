@@ -29,7 +29,8 @@ class Ended:
 
     `how` is `running` (not ended: the trace is a prefix), `finished`, `stopped`,
     `diverged` (then `version` is the one whose loss was not finite) or `failed`
-    (then `worker` and `error` say who and why).
+    (then `worker` and `error` say who and why). `lost` is the number of updates that are no longer in each
+    parameter, counted, where access is not `consistent`.
     """
 
     how: str = "running"
@@ -37,6 +38,7 @@ class Ended:
     worker: int | None = None
     error: str | None = None
     in_flight: tuple[InFlight, ...] = ()
+    lost: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Header:
     clock: str = "real"
     durations: Mapping[str, Any] | None = None
     batch_size: int | None = None
+    remedy: Mapping[str, Any] | None = None
+    counterfactual: Mapping[str, Any] | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
     ended: Ended = field(default_factory=Ended)
 
@@ -104,6 +108,7 @@ ENDED_SCHEMA = {
         "worker": _WHOLE,
         "error": _TEXT,
         "in_flight": {"type": "array", "items": _FLIGHT},
+        "lost": {"type": "array", "items": _VERSION},
     },
     "required": ["how"],
     "additionalProperties": False,
@@ -116,7 +121,7 @@ HEADER_SCHEMA = {
         "workers": {"type": "integer", "minimum": 1, "maximum": 10**6},
         "devices": {"type": "array", "items": _TEXT},
         "seed": _WHOLE,
-        "durations": {"type": ["object", "null"]},
+        **{name: {"type": ["object", "null"]} for name in ("durations", "remedy", "counterfactual")},
         "batch_size": {"type": ["integer", "null"]},
     },
     "required": ["trainer", "workers"],
@@ -135,7 +140,8 @@ def header_from(run: Mapping[str, Any]) -> Header:
 def ended_from(end: Mapping[str, Any]) -> Ended:
     """How a run ended, from the last line of a file. Raises TraceError naming what does not fit."""
     _check("ended", end, ENDED_SCHEMA)
-    return Ended(**{**end, "in_flight": tuple(InFlight(**flight) for flight in end.get("in_flight", ()))})
+    in_flight = tuple(InFlight(**flight) for flight in end.get("in_flight", ()))
+    return Ended(**{**end, "in_flight": in_flight, "lost": tuple(end.get("lost", ()))})
 
 
 def _check(what: str, value: Mapping[str, Any], schema: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from asyncsgd_edu import (
 )
 
 pytestmark = pytest.mark.usefixtures("eight_devices")
-ENDLESS = 10**8
+ENDLESS = 10_000_000
 
 
 def workers_alive():

@@ -8,16 +8,17 @@ newer than those it was computed from. That difference is the staleness, and
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from asyncsgd_edu.engines import devices as devices_
 from asyncsgd_edu.engines import optimizers
+from asyncsgd_edu.engines.correction import Correction
 from asyncsgd_edu.engines.gates import OpenGate
 from asyncsgd_edu.engines.log import AT, as_rows
-from asyncsgd_edu.engines.meeting import Meeting
+from asyncsgd_edu.engines.meeting import Late, Meeting, NoMeeting
 from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
 from asyncsgd_edu.engines.trainer import Trainer
 from asyncsgd_edu.header import Header
@@ -26,16 +27,19 @@ from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
 from asyncsgd_edu.rules.durations import Duration, check_durations
 from asyncsgd_edu.rules.policies import Asynchronous, Policy, check_policy
+from asyncsgd_edu.rules.remedies import Remedy, check_remedy
 
 
 class AsyncTrainer(Trainer):
     """Train `problem` with `workers` threads that do not wait for each other.
 
     `devices` pins workers to devices, round robin; by default all share the first.
-    `access` is `consistent` (a whole read and a whole apply are atomic) or `lock_free`
-    (only TensorFlow's own per-variable atomicity). `policy` says whose gradients are averaged
+    `access` is `consistent` (a whole read and a whole apply are atomic), `lock_free`
+    (only TensorFlow's own per-variable atomicity) or `read_modify_write` (not even that: updates
+    are lost, and counted). `policy` says whose gradients are averaged
     into an update and who must wait; the default lets everybody go on at once. `durations` are
-    slept between the gradient and its apply, and the trace says so. `gate` can force an order.
+    slept between the gradient and its apply, and the trace says so. `remedy` corrects stale
+    gradients. `gate` can force an order.
 
     Raises TypeError or ValueError, before anything starts, for an argument that is not allowed.
     """
@@ -49,6 +53,7 @@ class AsyncTrainer(Trainer):
         access: str = "consistent",
         policy: Policy[Any] = Asynchronous(),
         durations: Duration | None = None,
+        remedy: Remedy | None = None,
         seed: int = 0,
         gate: OpenGate | None = None,
     ) -> None:
@@ -57,8 +62,7 @@ class AsyncTrainer(Trainer):
         self.durations = check_durations(durations, workers)
         self.policy = check_policy(policy)
         self.policy.begin(workers)  # Says what does not fit so many workers.
-        # With nobody to wait for and nothing to sleep, a round is one call.
-        self._alone = isinstance(policy, Asynchronous) and durations is None
+        self.remedy = check_remedy(remedy)
         check_problem(problem)
         # Devices first: even an optimizer starts TensorFlow, and then no more of them can be made.
         places = devices_.check_devices(devices) if devices is not None else (devices_.available()[0],)
@@ -66,7 +70,9 @@ class AsyncTrainer(Trainer):
             raise ValueError(f"{len(places)} devices need at least as many workers, got workers {workers}")
         own = optimizers.own_copy(optimizer)
         home = places[0] if len(set(places)) == 1 else "/device:CPU:0"
-        shared = SharedParameters(problem.initial(self.seed), own, access, home)
+        initial = problem.initial(self.seed)
+        correction = Correction(remedy, problem, initial) if remedy else None
+        shared = SharedParameters(initial, own, access, home, workers, correction)
         header = Header(
             trainer="AsyncTrainer",
             workers=workers,
@@ -77,6 +83,7 @@ class AsyncTrainer(Trainer):
             optimizer=optimizers.describe(own),
             seed=self.seed,
             durations=self.durations.describe() if self.durations else None,
+            remedy=remedy.describe() if remedy else None,
             batch_size=problem.batch_size,
         )
         super().__init__(problem, shared, header, workers, gate)
@@ -87,18 +94,23 @@ class AsyncTrainer(Trainer):
 
     def _get_ready(self) -> None:
         """All gradients have ended: the policy begins anew."""
-        self._meeting = Meeting(self.policy, self.workers, self._towers[0].apply, lambda: self.version)
+        if isinstance(self.policy, Asynchronous):
+            self._meeting: Meeting | NoMeeting = NoMeeting(self._towers)
+        else:
+            self._meeting = Meeting(self.policy, self.workers, self._towers[0], lambda: self.version)
+        # With nobody to wait for and nothing to sleep, a round is one call.
+        self._in_one = isinstance(self._meeting, NoMeeting) and self.durations is None
 
     def _round(self, worker: int, number: int) -> np.ndarray | None:
         """Read, compute, apply: one gradient of one worker."""
         tower, batch = self._towers[worker], tf.constant([worker, number], tf.int64)
         with self.gate.free_pass(worker) as free:
-            if free and self._alone:
+            if free and self._in_one:
                 return as_rows([worker], number, tower.step(batch))  # The three, in one call.
 
         with self.gate.turn(worker, "read", when=lambda: self._meeting.may_read(worker)):
             self._meeting.reads(worker)
-            read, *gradient = tower.compute(batch)
+            read, *rest = tower.compute(batch)
         row = as_rows([worker], number, read)
         self._log.in_flight(row)
         if self.durations is not None:
@@ -108,45 +120,64 @@ class AsyncTrainer(Trainer):
         # The gradient is in flight. Whatever the others apply now makes it stale.
 
         with self.gate.turn(worker, "apply"):
-            return self._meeting.deliver(worker, row, gradient)
+            return self._meeting.deliver(worker, Late(row, rest))
 
 
 class Tower:
-    """The graph of one step on one device, whole (`step`) and in two halves (`compute`, `apply`).
+    """The graph of one step on one device: whole (`step`), and in two halves (`compute`, `land`).
 
     A batch is named by int64 [worker, number]. `compute` returns a float64 vector
-    (read version, read spread, read time, ready time, loss), the loss and the gradient;
-    `apply` takes the loss and the gradient and returns (version, applied, apply time);
-    `step` returns both vectors in one. One packed vector each, because turning
-    many small tensors into Python numbers would cost more than the step.
+    (read version, read spread, read time, ready time, loss), the loss, the gradient and, if a remedy
+    looks back, the values read. `land` takes int64 [worker, read version] and these, corrects the gradient and
+    applies it, and returns (version, applied, apply time); `step` returns both vectors in one. One packed
+    vector each, because turning many small tensors into Python numbers would cost more than the step.
+    For gradients that are averaged, `correct` (None without a remedy) and `apply` are the halves of `land`.
     """
 
     def __init__(self, problem: Problem, shared: SharedParameters, seed: int, device: str) -> None:
+        count = len(shared.variables)
+        looks_back = shared.correction is not None and shared.correction.looks_back
+
         def read_and_compute(batch: tf.Tensor) -> list[tf.Tensor]:
             with tf.device(device):
                 read = shared.read()
                 loss, gradient = problem.gradient(read.values, problem.batch(batch[0], batch[1], seed))
-            return [packed(read.version, read.spread, read.time, after(gradient), loss), loss, *gradient]
+            row = packed(read.version, read.spread, read.time, after(gradient), loss)
+            return [row, loss, *gradient, *(read.values if looks_back else [])]
 
-        def apply(loss: tf.Tensor, *gradient: tf.Tensor) -> tf.Tensor:
+        def land(whose: tf.Tensor, loss: tf.Tensor, *rest: tf.Tensor) -> tf.Tensor:
             # A loss that is not finite ends the run; its gradient must not spoil the parameters.
-            return packed(*shared.apply(gradient, tf.math.is_finite(loss)))
+            fine = tf.math.is_finite(loss)
+            return packed(*shared.apply(rest[:count], fine, whose[0], read=(whose[1], rest[count:])))
+
+        def apply(worker: tf.Tensor, loss: tf.Tensor, *gradient: tf.Tensor) -> tf.Tensor:
+            return packed(*shared.apply(gradient, tf.math.is_finite(loss), worker))
+
+        def correct(whose: tf.Tensor, loss: tf.Tensor, *rest: tf.Tensor) -> list[tf.Tensor]:
+            gradient, keep = shared.correct(rest[:count], whose[1], rest[count:])
+            return [keep, loss, *gradient]
 
         def step(batch: tf.Tensor) -> tf.Tensor:
-            read, loss, *gradient = read_and_compute(batch)
-            with tf.control_dependencies([read]):
-                return tf.concat([read, apply(loss, *gradient)], 0)
+            row, *rest = read_and_compute(batch)
+            with tf.control_dependencies([row]):
+                return tf.concat([row, land(tf.stack([batch[0], tf.cast(row[0], tf.int64)]), *rest)], 0)
 
-        named = tf.TensorSpec([2], tf.int64)
-        shapes = [tf.TensorSpec(v.shape, v.dtype) for v in shared.variables]
-        loss = tf.TensorSpec([], tf.float32)
-        self.step = tf.function(step, autograph=False).get_concrete_function(named)
-        self.compute = tf.function(read_and_compute, autograph=False).get_concrete_function(named)
-        self.apply = tf.function(apply, autograph=False).get_concrete_function(loss, *shapes)
+        def graph(function: Callable[..., Any], *specs: tf.TensorSpec) -> Callable[..., Any]:
+            made: Callable[..., Any] = tf.function(function, autograph=False).get_concrete_function(*specs)
+            return made
+
+        pair, one = tf.TensorSpec([2], tf.int64), tf.TensorSpec([], tf.int64)
+        shapes = [tf.TensorSpec([], tf.float32), *(tf.TensorSpec(v.shape, v.dtype) for v in shared.variables)]
+        rest = [*shapes, *(shapes[1:] if looks_back else [])]
+        self.step, self.compute = graph(step, pair), graph(read_and_compute, pair)
+        self.land, self.apply = graph(land, pair, *rest), graph(apply, one, *shapes)
+        self.correct = graph(correct, pair, *rest) if shared.correction else None
 
     def rehearse(self) -> None:
         """Run everything once before a run, when no update is let in: a first call takes far longer than others."""
-        batch = tf.constant([0, 0], tf.int64)
-        self.step(batch)
-        _, loss, *gradient = self.compute(batch)
-        self.apply(loss, *gradient)
+        pair = tf.constant([0, 0], tf.int64)
+        self.step(pair)
+        _, *rest = self.compute(pair)
+        self.land(pair, *rest)
+        _, *average = self.correct(pair, *rest) if self.correct else (True, *rest)
+        self.apply(pair[0], *average)

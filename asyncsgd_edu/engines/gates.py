@@ -44,9 +44,13 @@ class OpenGate:
                 self._changed.wait()
             if self._stop.is_set():
                 raise Stopped
-            if self._paused and action == "apply":
-                self._permits -= 1
-        yield
+            if action == "apply":
+                self._permits -= self._paused
+                self._inside.add(worker)
+        try:
+            yield
+        finally:
+            self._inside.discard(worker)
         with self._changed:
             self._passed()
             self._changed.notify_all()

@@ -3,10 +3,13 @@
 Everything here is built as TensorFlow graph and run by many threads at once.
 Two atomic counters make the versions. `started` numbers the updates that were
 let in, which is also what stops a run at its limit; `landed` counts those that
-are wholly in the parameters, and that count is the version. Under `consistent`
-access one critical section guards every whole read and every whole apply, so
-the two counters move together. Under `lock_free` nothing guards them but what
-TensorFlow does for each single variable.
+are wholly in the parameters, and that count is the version. Three ways to touch them:
+
+`consistent`: one critical section guards every whole read and every whole apply, so
+the two counters move together. `lock_free`: nothing guards them but what TensorFlow
+does for each single variable, so a read can have an update in one variable and not yet
+in another. `read_modify_write`: what a beginner writes, `v.assign(v - step)`; an update
+that lands between the read and the write is lost.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asyncsgd_edu.engines.correction import Correction
+from asyncsgd_edu.engines.stamps import MOST_STAMPED, Stamped, torn
 from asyncsgd_edu.quiet import keras, tf
 from asyncsgd_edu.rules.arguments import one_of
 
-ACCESS = ("consistent", "lock_free")
+ACCESS = ("consistent", "lock_free", "read_modify_write")
 CEILING = 2**62  # Never reached: ResourceCountUpTo is used for its atomic count, not for its error.
 
 
@@ -42,24 +47,42 @@ class SharedParameters:
     """`tf.Variable`s that several workers read and update, counted.
 
     `initial` are float32 arrays; `optimizer` is a Keras optimizer that nobody else
-    uses. Its slots are made here, before any worker exists.
+    uses. Its slots are made here, before any worker exists. Unless access is `consistent`, the variables
+    stand in for longer ones that hold a stamp of each of `workers` workers. `correction` is what is done
+    about stale gradients.
     """
 
     def __init__(
-        self, initial: Sequence[np.ndarray], optimizer: keras.optimizers.Optimizer, access: str, device: str
+        self,
+        initial: Sequence[np.ndarray],
+        optimizer: keras.optimizers.Optimizer,
+        access: str,
+        device: str,
+        workers: int = 1,
+        correction: Correction | None = None,
     ) -> None:
         self.access = one_of("access", access, ACCESS)
         self.device = device
         self.optimizer = optimizer
+        self.correction = correction
+        names = [f"parameter_{i}" for i in range(len(initial))]
         with tf.device(device):
-            self.variables = [tf.Variable(value, name=f"parameter_{i}") for i, value in enumerate(initial)]
+            if access == "consistent":
+                self._stamped = []
+                held = [tf.Variable(value, name=name) for value, name in zip(initial, names, strict=True)]
+                self.variables = held
+            else:
+                atomic = access == "lock_free"
+                self._stamped = [Stamped(v, workers, atomic, n) for v, n in zip(initial, names, strict=True)]
+                held = [stamped.whole for stamped in self._stamped]
+                self.variables = [stamped.variable for stamped in self._stamped]
             optimizer.build(self.variables)
         with tf.device("/device:CPU:0"):
             self._started = tf.Variable(0, dtype=tf.int64, name="started")
             self._landed = tf.Variable(0, dtype=tf.int64, name="landed")
             self._limit = tf.Variable(0, dtype=tf.int64, name="limit")
             self._section = tf.CriticalSection(name="parameters")
-        state = [*self.variables, *optimizer.variables]
+        state = [*held, *optimizer.variables, *(correction.state if correction else ())]
         self._first = [(variable, np.array(variable.numpy())) for variable in state]
         self._values = tf.function(lambda: self.read().values, autograph=False).get_concrete_function()
 
@@ -67,27 +90,64 @@ class SharedParameters:
         """Read all parameters (graph op)."""
         return Read(*self._alone(self._read))
 
-    def apply(self, gradients: Sequence[tf.Tensor], wanted: tf.Tensor) -> Applied:
-        """Apply gradients with the optimizer (graph op), unless not `wanted` or the limit is reached."""
-        return Applied(*self._alone(lambda: self._apply(gradients, wanted)))
+    def apply(
+        self,
+        gradients: Sequence[tf.Tensor],
+        wanted: tf.Tensor,
+        worker: tf.Tensor | int = 0,
+        read: tuple[tf.Tensor, Sequence[tf.Tensor]] | None = None,
+    ) -> Applied:
+        """Apply a worker's gradients with the optimizer (graph op), unless not `wanted` or the limit is reached.
+
+        With `read`, the version and the values that they were computed from, they are corrected first.
+        """
+        return Applied(*self._alone(lambda: self._apply(gradients, wanted, worker, read)))
+
+    def correct(
+        self, gradients: Sequence[tf.Tensor], version: tf.Tensor, values: Sequence[tf.Tensor]
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """What the remedy makes of gradients read at `version`, and whether it keeps them (graph op)."""
+        staleness = self._landed.read_value() - version
+        assert self.correction is not None
+        amended = self.correction.gradients(gradients, staleness, self._look()[0], values)
+        return amended, self.correction.keeps(staleness)
 
     def _alone(self, action: Callable[[], Any]) -> Any:
-        """Run the graph ops of `action` alone under `consistent` access, as they come under `lock_free`."""
+        """Run the graph ops of `action` alone under `consistent` access, as they come otherwise."""
         return self._section.execute(action) if self.access == "consistent" else action()
 
     def _read(self) -> Read:
         version = self._landed.read_value()
         with tf.control_dependencies([version]):
-            values = [variable.read_value() for variable in self.variables]
-        with tf.control_dependencies(values):
-            # Updates let in by now but not landed before: the most that this read can have mixed.
-            let_in = tf.minimum(self._started.read_value(), self._limit.read_value())
-            spread = tf.maximum(let_in - version, 0) if self.access == "lock_free" else tf.zeros([], tf.int64)
+            values, spread = self._look()
+        with tf.control_dependencies([*values, spread]):
             return Read(values, version, spread, tf.timestamp())
 
-    def _apply(self, gradients: Sequence[tf.Tensor], wanted: tf.Tensor) -> Applied:
+    def _look(self) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """Values, one variable after the other, and how many updates are in some of them only."""
+        if not self._stamped:
+            return [variable.read_value() for variable in self.variables], tf.zeros([], tf.int64)
+        values, stamps = zip(*(stamped.read() for stamped in self._stamped), strict=True)
+        return list(values), torn(stamps)
+
+    def _apply(
+        self,
+        gradients: Sequence[tf.Tensor],
+        wanted: tf.Tensor,
+        worker: tf.Tensor | int,
+        read: tuple[tf.Tensor, Sequence[tf.Tensor]] | None,
+    ) -> Applied:
+        if read is not None and self.correction is not None:
+            gradients, kept = self.correct(gradients, *read)
+            wanted = wanted & kept
+
         def update() -> tuple[tf.Tensor, tf.Tensor]:
+            for stamped in self._stamped:
+                stamped.signed_by(tf.cast(worker, tf.int32))
+            before = self._look()[0] if self.correction else []
             self.optimizer.apply(gradients, self.variables)
+            if self.correction:
+                self.correction.observe(before, self._look()[0])
             return _count(self._landed), tf.constant(True)
 
         def leave() -> tuple[tf.Tensor, tf.Tensor]:
@@ -100,13 +160,28 @@ class SharedParameters:
         with tf.control_dependencies([version]):
             return Applied(version, done, tf.timestamp())
 
+    def lost(self) -> tuple[int, ...]:
+        """Of the updates so far, how many are no longer in each variable, by its stamps; empty under `consistent`.
+
+        Call with no worker about.
+        """
+        landed = self.version
+        return tuple(
+            max(0, landed - round(float(stamped.read()[1].numpy().sum(dtype=np.float64)))) for stamped in self._stamped
+        )
+
     @property
     def version(self) -> int:
         """Updates that are in the parameters now."""
         return int(self._landed)
 
     def allow(self, limit: int) -> None:
-        """Let updates in up to version `limit`, none before this; call with no worker about."""
+        """Let updates in up to version `limit`, none before this; call with no worker about.
+
+        Raises ValueError for more than stamps can count.
+        """
+        if self._stamped and limit > MOST_STAMPED:
+            raise ValueError(f"updates under {self.access} access must be at most {MOST_STAMPED} in all, got {limit}")
         self._started.assign(self._landed)
         self._limit.assign(limit)
 

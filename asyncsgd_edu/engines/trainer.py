@@ -126,12 +126,13 @@ class Trainer(ABC):
         self._crew.await_late()  # Outside the lock, which a late worker needs on its way out.
         with self._changing:
             self._must_have_ended()
+            limit = self.version + updates
+            self._shared.allow(limit)
             self.gate.open(self._thread_count, updates)
             recorder = Recorder(record, self) if record is not None else None
             self._log.drop_in_flight(self.version, time.time())
             self._get_ready()
-            self._limit = self.version + updates
-            self._shared.allow(self._limit)
+            self._limit = limit
             self._failure, self._diverged_at, self._ended = None, None, Ended()
             self._state, self._recorder = "running", recorder
             self._crew = Crew(self._thread_count, self._live, self._end)
@@ -275,16 +276,14 @@ class Trainer(ABC):
                 return
             self._shared.close()
             self._clock.halt()
-            in_flight = self._log.left_in_flight()
             if self._failure is not None:
                 worker, error = self._failure
-                ended = Ended("failed", worker=worker, error=f"{type(error).__name__}: {error}", in_flight=in_flight)
+                ended = Ended("failed", worker=worker, error=f"{type(error).__name__}: {error}")
             elif self._diverged_at is not None:
-                ended = Ended("diverged", version=self._diverged_at, in_flight=in_flight)
+                ended = Ended("diverged", version=self._diverged_at)
             else:
-                how = "finished" if self.version >= self._limit else "stopped"
-                ended = Ended(how, in_flight=in_flight)
-            self._ended = ended
+                ended = Ended("finished" if self.version >= self._limit else "stopped")
+            self._ended = replace(ended, in_flight=self._log.left_in_flight(), lost=self._shared.lost())
             self._state = ended.how
             self._crew.over.set()
 

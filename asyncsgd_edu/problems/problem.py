@@ -45,6 +45,10 @@ class Problem(ABC):
             loss = self.loss(values, batch)
         return loss, tape.gradient(loss, values, unconnected_gradients="zero")
 
+    def curvature(self, parameters: Sequence[Any]) -> list[np.ndarray] | None:
+        """Diagonal of the Hessian of the expected loss, one array a parameter; None where it is not known."""
+        return None
+
     def describe(self) -> dict[str, Any]:
         """Name and arguments, for a trace's header."""
         return {"name": self.name, "batch_size": self.batch_size}

@@ -74,6 +74,10 @@ class Quadratic(Problem):
             "distance": float(np.sqrt(np.sum(weights**2))),
         }
 
+    def curvature(self, parameters: Sequence[Any]) -> list[np.ndarray]:
+        """The curvatures, the same everywhere."""
+        return [self.curvatures]
+
     def describe(self) -> dict[str, Any]:
         """Name and arguments, for a trace's header."""
         same = bool((self.curvatures == self.curvatures[0]).all())
