@@ -6,7 +6,7 @@ columns are read-only arrays, and a longer run gives a new trace.
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 from asyncsgd_edu import perfetto, tracefile
 from asyncsgd_edu import staleness as laws
 from asyncsgd_edu.header import Ended, Header, InFlight, ended_from, header_dict, header_from
+from asyncsgd_edu.rules.arguments import MAX_SEED, whole_number
 from asyncsgd_edu.rules.delays import columns_of
+from asyncsgd_edu.rules.event_columns import columns_of_events, policy_of, schedule_of, workers_of
+from asyncsgd_edu.rules.events import events_of
 from asyncsgd_edu.tracefile import TraceError
 
 if TYPE_CHECKING:
@@ -41,10 +44,11 @@ class Trace:
     """One row a gradient, in the order in which gradients were applied or dropped.
 
     Columns are read-only NumPy arrays of shape [rows], by name (`trace.apply_version`):
-    worker, batch, read_version, apply_version (-1: dropped), read_spread (under
-    `lock_free` the most that the read can have spanned), read_time, ready_time and
+    worker, batch, read_version, apply_version (-1: dropped), read_spread (updates
+    that some of the variables read had and others had not), read_time, ready_time and
     apply_time (seconds from the run's start) and loss (NaN where none was computed).
-    `parameters` are the final values where arithmetic was done, in memory only.
+    In memory only: `parameters`, the final values where arithmetic was done, and `measured`, further numbers
+    of each row by name where a replay was asked for them.
     """
 
     worker: NDArray[np.int32]
@@ -64,6 +68,7 @@ class Trace:
         parameters: list[np.ndarray] | None = None,
         *,
         first_version: int = 0,
+        measured: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         if list(columns) != list(COLUMNS):
             raise TraceError(f"a trace has the columns {', '.join(COLUMNS)}, got {', '.join(columns)}")
@@ -73,6 +78,7 @@ class Trace:
             raise TraceError(f"the columns of a trace have one shape [rows], got {shapes}")
         self.header = header
         self.parameters = parameters
+        self.measured = dict(measured or {})
         self._first_version = first_version
         for name, array in arrays.items():
             array.flags.writeable = False
@@ -184,6 +190,11 @@ class Trace:
             if not np.isnan(tail).all():
                 mean = np.nanmean(tail, dtype=np.float64)
                 lines.append(f"minibatch loss: {mean:.4f} (mean of the last {len(tail)} gradients)")
+        lines += [
+            f"{name}: {_words(value)}" for name, value in (("remedy", h.remedy), ("what if", h.counterfactual)) if value
+        ]
+        if any(h.ended.lost):
+            lines.append(f"updates lost in each parameter, of {self.version}: {', '.join(map(str, h.ended.lost))}")
         if h.injected:
             lines.append(h.injected)
         broken = self.audit()
@@ -226,6 +237,23 @@ class Trace:
         return cls(Header("from_delays", workers, clock="virtual", ended=Ended("finished")), columns)
 
     @classmethod
+    def from_schedule(cls, schedule: Any, workers: int | None = None, seed: int = 0) -> "Trace":
+        """The trace of reads and applies written down as text (see `rules.events`) or as events, one a virtual second.
+
+        >>> Trace.from_schedule("0r 1r 1a 0a").staleness.tolist()
+        [0, 1]
+        """
+        events = events_of(schedule)
+        columns, in_flight = columns_of_events(events)
+        ended = Ended("finished", in_flight=tuple(InFlight(*flight) for flight in in_flight))
+        workers, policy, seed = workers_of(events, workers), policy_of(events), whole_number("seed", seed, 0, MAX_SEED)
+        return cls(Header("from_schedule", workers, policy, seed=seed, clock="virtual", ended=ended), columns)
+
+    def schedule(self) -> str:
+        """Its reads and applies as text, with nothing left out that arithmetic needs; `from_schedule` reads it."""
+        return schedule_of(self.columns, [astuple(flight) for flight in self.header.ended.in_flight])
+
+    @classmethod
     def load(cls, path: str | os.PathLike[str], *, prefix: bool = False) -> "Trace":
         """Read a trace that `save` or a recording run wrote.
 
@@ -263,3 +291,9 @@ class Trace:
             if len(wrong):
                 found, at = values[wrong[0]], line or wrong[0] + 2
                 raise TraceError(f"{path}: line {at}: {name} is {found}, a run of so many rows has {low} to {high}")
+
+
+def _words(settings: Mapping[str, Any]) -> str:
+    """Settings in words, the name first; what is at rest is left out."""
+    rest = [f"{k} {v}" for k, v in settings.items() if k != "name" and v not in (None, False)]
+    return ", ".join([str(settings["name"]), *rest] if "name" in settings else rest)

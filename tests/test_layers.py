@@ -22,11 +22,12 @@ MAY = {
     "header": {"tracefile"},
     "perfetto": {"trace"},  # For its type only.
     "trace": {"rules", "staleness", "tracefile", "header", "perfetto"},
+    "comparison": {"trace", "header"},
     "quiet": set(),  # Loads TensorFlow without its noise.
     "problems": {"quiet", "rules", "staleness", "tracefile", "trace"},
     "engines": {"quiet", "rules", "staleness", "tracefile", "header", "trace", "problems"},
-    "view": {"rules", "staleness", "tracefile", "trace", "problems", "engines"},
-    "lessons": {"rules", "staleness", "tracefile", "trace", "problems", "engines", "view"},
+    "view": {"rules", "staleness", "tracefile", "trace", "comparison", "problems", "engines"},
+    "lessons": {"rules", "staleness", "tracefile", "trace", "comparison", "problems", "engines", "view"},
 }
 # Who may use a library: nobody else, the command line and the package itself included.
 ROOMS_OF = {
@@ -42,7 +43,7 @@ ROOMS_OF = {
     "threading": {"engines", "view"},
     "multiprocessing": {"engines"},
     "socket": {"engines"},
-    "pandas": {"trace", "view"},
+    "pandas": {"trace", "comparison", "view"},
 }
 # The names that the package offers, and where they lie.
 PUBLIC = asyncsgd_edu._HOMES | asyncsgd_edu._ROOMS
@@ -97,7 +98,7 @@ def test_a_file_is_short_and_says_its_rule(path: Path) -> None:
 
 
 def test_every_module_lies_in_a_known_room() -> None:
-    assert {room(path) for path in FILES} <= {*MAY, "__init__", "__main__"}
+    assert {room(path) for path in FILES} <= {*MAY, "__init__", "__main__", "commands_races"}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from asyncsgd_edu import (
     AsyncTrainer,
     Constant,
     Digits,
+    DivideByStaleness,
     Exponential,
     Quadratic,
     ScriptedGate,
@@ -147,3 +148,59 @@ def test_a_replay_that_is_told_to_stop_keeps_what_it_has_done():
     nothing = replay(trace, Quadratic(), stop=lambda: True)
     assert len(nothing) == 0
     assert nothing.header.ended.how == "stopped"
+
+
+def test_what_if_is_a_trace_that_says_so():
+    trace = AsyncTrainer(Quadratic(), workers=4, durations=Exponential(0.001)).fit(updates=60)
+    fresh = replay(trace, Quadratic(), fresh=[3])
+    assert fresh.header.counterfactual == {"fresh": [3]}
+    assert fresh.staleness[fresh.worker == 3].max() == 0
+    less = replay(fresh, Quadratic(), without=[0], remedy=DivideByStaleness())
+    assert less.header.counterfactual == {"fresh": [3], "without": [0]}
+    assert less.header.remedy == {"name": "divide-by-staleness"}
+    assert set(less.worker.tolist()) == {1, 2, 3}
+    assert less.updates == int((trace.worker != 0).sum())
+    assert less.audit() == []
+    assert "what if: fresh [3], without [0]" in less.summary()
+    with pytest.raises(ValueError, match=r"without names worker 0, the run has workers \[1, 2, 3\]"):
+        replay(less, Quadratic(), without=[0])
+    with pytest.raises(ValueError, match="worker 1 cannot be both fresh and away"):
+        replay(less, Quadratic(), fresh=[1], without=[1])
+
+
+def test_the_run_without_a_worker_is_the_run_of_the_others():
+    order = [(0, "read"), (1, "read"), (2, "read"), (1, "apply"), (0, "apply"), (1, "read"), (2, "apply"), (1, "apply")]
+    whole = AsyncTrainer(Quadratic(), workers=3, gate=ScriptedGate(order)).fit(updates=4)
+    left = [event for event in order if event[0] != 0]
+    others = AsyncTrainer(Quadratic(), workers=3, gate=ScriptedGate(left)).fit(updates=3)
+    assert same(others, replay(whole, Quadratic(), without=[0]))
+
+
+def test_the_gap_is_the_distance_moved_since_the_read():
+    # Rate 1/2, w = 1 read by both: after the first update w = 1/2, so the second gradient is 1/2 away, and so is it.
+    bowl = Quadratic(noise=0.0, dimension=1)
+    trace = asyncsgd_edu.simulate(2, Asynchronous(), Constant(1.0), 2, 0)
+    again = replay(trace, bowl, learning_rate=0.5, measure_gap=True)
+    assert again.measured["gap"].tolist() == [0.0, 0.5]
+    assert again.measured["gradient_error"].tolist() == [0.0, 0.5]
+    assert replay(trace, bowl).measured == {}
+
+
+def test_a_saved_counterfactual_says_what_it_is(tmp_path):
+    trace = asyncsgd_edu.simulate(3, Asynchronous(), Constant(1.0), 20, 0)
+    made = replay(trace, Quadratic(), fresh=[1], remedy=DivideByStaleness())
+    made.save(tmp_path / "made.jsonl")
+    found = asyncsgd_edu.Trace.load(tmp_path / "made.jsonl")
+    assert found.header.counterfactual == {"fresh": [1]}
+    assert found.header.remedy == {"name": "divide-by-staleness"}
+
+
+def test_the_path_is_what_was_read_and_what_was_written():
+    bowl = Quadratic(noise=0.0, dimension=2)
+    trace = asyncsgd_edu.simulate(2, Asynchronous(), Constant(1.0), 3, 0)
+    assert trace.read_version.tolist() == [0, 0, 1]
+    path = replay(trace, bowl, learning_rate=0.5, measure_path=True).measured
+    assert path["read"].tolist() == [[1.0, 1.0], [1.0, 1.0], [0.5, 0.5]]
+    assert path["written"].tolist() == [[0.5, 0.5], [0.0, 0.0], [-0.25, -0.25]]
+    with pytest.raises(ValueError, match="measure_path is for at most 1000 parameters, digits-mlp has"):
+        replay(trace, Digits("mlp"), measure_path=True)

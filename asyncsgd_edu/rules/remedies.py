@@ -120,9 +120,7 @@ class DelayCompensation(Remedy):
     def __post_init__(self) -> None:
         if self.strength is not None:
             if self.exact:
-                raise ValueError(
-                    f"with exact=True strength does nothing: leave it out, got {self.strength}"
-                )
+                raise ValueError(f"with exact=True strength does nothing: leave it out, got {self.strength}")
             positive_number("strength", self.strength, zero=True)
 
     @property
