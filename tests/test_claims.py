@@ -2,6 +2,8 @@
 
 import math
 import re
+import subprocess
+import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -10,22 +12,14 @@ from html.parser import HTMLParser
 import pytest
 
 from asyncsgd_edu.engines.simulator import simulate
-from asyncsgd_edu.lessons import assumptions
 from asyncsgd_edu.lessons.claim import Claim, another, within
-from asyncsgd_edu.lessons.claims import CLAIMS, HEADINGS, claims, html, table, total
-from asyncsgd_edu.rules.durations import (
-    Constant,
-    Duration,
-    Exponential,
-    ShiftedExponential,
-    Straggler,
-    Uniform,
-)
-from asyncsgd_edu.rules.policies import Asynchronous, KAsync, KBatchSync, KSync, StaleSynchronous, Synchronous
+from asyncsgd_edu.lessons.claims import CLAIMS, HEADINGS, LAWS, claims, html, not_run, table, total
+from asyncsgd_edu.rules.durations import Duration, Exponential, Uniform
+from asyncsgd_edu.rules.policies import Asynchronous
 from asyncsgd_edu.rules.skewed_durations import Gamma
-from asyncsgd_edu.trace import Trace
 
-QUICK = [2, 3, 5, 7, 15, 16, 17]
+REAL = (2, 3, 4)  # Laws that real trainers are asked about too; test_trainer_claims tries them further.
+QUICK = [5, 7, 15, 16, 17]
 
 pytestmark = pytest.mark.slow  # Every law is run, some of them several times.
 
@@ -47,7 +41,8 @@ def of(page: list[Claim], law: int, words: str = "") -> list[Claim]:
 def test_no_law_fails_and_every_law_is_there(page: list[Claim]) -> None:
     assert [claim for claim in page if claim.verdict == "fails"] == []
     assert list(dict.fromkeys(claim.law for claim in page)) == list(CLAIMS)
-    assert {1, 5, 7, 8, 9, 10, 11, 12, 13, 15, 16, 19} <= set(CLAIMS)
+    assert list(LAWS) == [1, 2, 3, 4, 5, 6, *sorted(set(CLAIMS) - set(range(7)))]
+    assert {7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20} <= set(LAWS)
 
 
 def test_every_law_holds_somewhere(page: list[Claim]) -> None:
@@ -55,20 +50,17 @@ def test_every_law_holds_somewhere(page: list[Claim]) -> None:
     assert set(held) == set(CLAIMS)
 
 
-@pytest.mark.parametrize("seed", [1, 7])
-def test_with_another_seed_nothing_fails_either(seed: int) -> None:
-    assert [c for c in claims([law for law in CLAIMS if law not in (9, 11)], seed) if c.verdict == "fails"] == []
-
-
-@pytest.mark.parametrize("seed", range(20, 26))
+# A run's further seeds count on from the first, so these lie apart.
+@pytest.mark.parametrize("seed", [1, 1001, 2001])
 def test_with_any_seed_nothing_fails(seed: int) -> None:
-    assert [claim for claim in claims(seed=seed) if claim.verdict == "fails"] == []
+    assert [c for c in claims([law for law in CLAIMS if law not in REAL], seed) if c.verdict == "fails"] == []
 
 
 @pytest.mark.parametrize(
     ("law", "words", "why"),
     [
         (1, "wait for the slowest", "workers wait"),
+        (2, "batches of 10 and 6", "from 6 to 10 examples"),
         (5, "Uniform", "not memoryless"),
         (7, "Exponential", "vary much"),
         (8, "memoryless", "staleness is not constant"),
@@ -86,7 +78,7 @@ def test_broken_assumptions_are_found(page: list[Claim], law: int, words: str, w
 
 
 def test_only_these_are_outside(page: list[Claim]) -> None:
-    assert Counter(c.law for c in page if c.outside) == {1: 1, 5: 2, 7: 4, 8: 1, 9: 1, 11: 2, 12: 1}
+    assert Counter(c.law for c in page if c.outside) == {1: 1, 2: 1, 5: 2, 7: 4, 8: 1, 9: 1, 11: 2, 12: 1}
 
 
 # --- the figures that were checked before this was written
@@ -103,14 +95,18 @@ def test_only_these_are_outside(page: list[Claim]) -> None:
         (12, "k-batch-sync", [0.124, 0.248, 0.504, 1.009]),
         (12, "update, k-async, k = ", [0.126, 0.267, 0.633, 2.729]),
         (12, "k-batch-async", [0.124, 0.249, 0.504, 1.0]),
-        (13, "", [22.4, 10.7]),
+        (13, "equal learning rates", [22.4, 10.7]),
+        (13, "8 times the learning rate) / asynchronous, Exponential", [2.718]),
+        (14, "seconds to half the error", [21.5, 24.8]),
+        (14, "largest staleness", [2661]),
         (15, "", [0.598]),
     ],
 )
 def test_measured_are_the_checked_figures(page: list[Claim], law: int, words: str, figures: list[float]) -> None:
     found = [claim.measured for claim in of(page, law, words) if not claim.outside]
-    # Law 13's figures were measured at another learning rate than the page's.
-    assert found[: len(figures)] == pytest.approx(figures, rel=0.04 if law == 13 else 0.03)
+    # Those of laws 13 and 14 were measured at other learning rates than the page's, the largest staleness in one run.
+    share = {13: 0.04, 14: 0.1}.get(law, 0.03)
+    assert found[: len(figures)] == pytest.approx(figures, rel=share)
 
 
 def test_law_8_figures_to_four_digits(page: list[Claim]) -> None:
@@ -155,7 +151,7 @@ def test_the_same_seed_gives_the_same_page_and_another_seed_other_figures() -> N
 
 
 def test_laws_come_alone_in_the_order_asked_and_once() -> None:
-    assert [c.law for c in claims([17, 2, 17])] == [17, 2, 2]
+    assert [c.law for c in claims([17, 15, 17])] == [17, 15]
     assert claims([]) == []
 
 
@@ -167,21 +163,31 @@ def test_seconds_are_those_that_it_took() -> None:
     assert sum(claim.seconds for claim in found) > 0
 
 
-@pytest.mark.parametrize("law", [0, 4, 21, True, "8", 8.5])
+@pytest.mark.parametrize("law", [0, 21, True, "8", 8.5])
 def test_a_law_that_is_not_here_is_told(law: int) -> None:
-    with pytest.raises(ValueError, match=f"law must be one of 1, 2, 3, 5, .*, got {law!r}"):
+    with pytest.raises(ValueError, match=f"law must be one of 1, 2, 3, 4, 5, 6, .*, got {law!r}"):
         claims([law])
 
 
 @pytest.mark.parametrize("seed", [-1, 2**31, 1.5, None])
 def test_a_seed_that_is_none_is_told(seed: int) -> None:
     with pytest.raises((ValueError, TypeError), match="seed must be a whole number from 0"):
-        claims([2], seed)
+        claims([15], seed)
 
 
 def test_the_largest_seed_will_do() -> None:
-    assert [c.verdict for c in claims([14], seed=2**31 - 1)] == ["holds", "holds"]
+    assert {c.verdict for c in claims([13, 14], seed=2**31 - 1)} == {"holds"}
     assert another(2**31 - 1, 2) == 1
+
+
+def test_tensorflow_is_loaded_by_the_laws_of_real_trainers_only() -> None:
+    program = (
+        "import sys; from asyncsgd_edu.lessons.claims import claims\n"
+        "assert {c.law for c in claims([1, 8, 13, 15])} == {1, 8, 13, 15}\n"
+        "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules or 'plotly' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 # --- a verdict
@@ -217,46 +223,6 @@ def test_a_claim_that_makes_no_sense_is_refused() -> None:
     assert within(0.5, -4) == 2
 
 
-# --- assumptions, by traces that keep and break them
-
-
-def run(durations: Duration, policy: object = None, workers: int = 8) -> Trace:
-    return simulate(workers, policy or Asynchronous(), durations, 8000, seed=5)  # type: ignore[arg-type]
-
-
-SLOW = Straggler(Exponential(1.0), worker=3, factor=5)
-
-
-@pytest.mark.parametrize(
-    "policy", [Asynchronous(), Synchronous(), KSync(1), KSync(3), KBatchSync(2), KAsync(4)], ids=str
-)
-def test_memoryless_durations_are_found_so_under_every_policy(policy: object) -> None:
-    assert assumptions.with_memory(run(Exponential(0.3), policy)) == ""
-    assert assumptions.with_memory(run(ShiftedExponential(0.3, 0.3), policy))
-    assert assumptions.with_memory(run(Uniform(0.0, 1.0), policy))
-    assert assumptions.unlike_workers(run(Uniform(0.0, 1.0), policy)) == ""
-    assert "worker 3" in assumptions.unlike_workers(run(SLOW, policy))
-
-
-def test_a_worker_that_never_delivers_is_unlike() -> None:
-    assert assumptions.unlike_workers(run(Straggler(Constant(1.0), 2, 1e6))) == "worker 2 made no gradient"
-
-
-def test_what_is_constant_and_what_varies() -> None:
-    assert assumptions.varying_delay(run(Constant(1.0))) == ""
-    assert assumptions.varying_delay(run(Constant(1.0), workers=1)) == ""
-    assert "7.0 +-" in assumptions.varying_delay(run(Exponential(1.0)))
-    assert assumptions.varying_durations(run(Uniform(0.8, 1.2))) == ""
-    assert assumptions.varying_durations(run(Straggler(Constant(1.0), 0, 5)))
-    assert assumptions.varying_durations(run(Exponential(1.0)))
-
-
-def test_who_waits() -> None:
-    assert assumptions.idle_workers(run(Exponential(1.0))) == ""
-    assert assumptions.idle_workers(run(Exponential(1.0), StaleSynchronous(0)))
-    assert assumptions.idle_workers(run(Exponential(1.0), Synchronous()))
-
-
 # --- how it looks
 
 CLAIM = Claim("a & <b>, " + "word " * 30, 1 / 3, 2.0, 0.01, outside="it <waits>", law=8, seed=3, seconds=1.25)
@@ -273,6 +239,14 @@ def test_the_table_shows_every_claim_and_cuts_nothing(page: list[Claim]) -> None
     assert "it <waits>" in text
     assert lines[-1] == total([*page, CLAIM])
     assert table([]).endswith("0 claims: 0 holds, 0 fails, 0 outside its assumptions; 0.0 s")
+    assert table([CLAIM], "law 6 was left out").splitlines()[-2:] == [total([CLAIM]), "law 6 was left out"]
+
+
+def test_only_the_whole_page_says_what_it_leaves_out(page: list[Claim]) -> None:
+    assert 6 not in {claim.law for claim in page}
+    assert not_run().startswith("law 6 was not run: ")
+    assert "\n" not in not_run()
+    assert not_run([8]) == not_run(None, "a folder") == ""
 
 
 def test_the_page_is_html_with_everything_escaped() -> None:
@@ -284,10 +258,10 @@ def test_the_page_is_html_with_everything_escaped() -> None:
 
     parser = Cells()
     parser.found = []
-    source = html([CLAIM, Claim("plain", 1, 1, law=2)])
+    source = html([CLAIM, Claim("plain", 1, 1, law=2)], "law 6 & more")
     parser.feed(source)
     assert CLAIM.what in parser.found
-    assert "it <waits>" in parser.found
+    assert {"it <waits>", "law 6 & more"} <= set(parser.found)
     assert {*HEADINGS, "0.3333", "1.25", "holds", "exact"} <= set(parser.found)
     assert "http" not in source
     assert "<b>" not in source

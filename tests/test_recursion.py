@@ -165,6 +165,47 @@ def test_law_11_by_100_000_runs() -> None:
     assert share == pytest.approx(0.125, abs=0.002)
 
 
+def test_noise_is_added_to_each_gradient() -> None:
+    read, apply, rate, noise = [0, 0, 1, 1, 2], [0, 0, 1, -1, 2], 0.3, 0.7
+    tilted = trajectory(read, apply, rate, curvature=2.0, noise=noise, seed=5)
+    key = (5 << 64) | (3 << 32)
+    z = iter(np.random.Generator(np.random.Philox(key=key)).standard_normal(4) * noise)
+    w = [1.0]
+    w.append(w[0] - rate * (2 * w[0] + next(z) + 2 * w[0] + next(z)) / 2)
+    w.append(w[1] - rate * (2 * w[1] + next(z)))
+    w.append(w[2] - rate * (2 * w[2] + next(z)))
+    assert tilted.w == pytest.approx(w)
+
+
+@pytest.mark.parametrize("remedy", ["divide", "compensate"])
+def test_a_remedy_acts_on_the_noisy_gradient(remedy: str) -> None:
+    z = np.random.Generator(np.random.Philox(key=(5 << 64) | (3 << 32))).standard_normal(3)
+    w = trajectory([0, 0, 0], [0, 1, 2], 0.3, remedy=remedy, noise=1.0, seed=5).w
+    if remedy == "divide":
+        assert w[3] == pytest.approx(w[2] - 0.3 * (w[0] + z[2]) / 2)
+    else:
+        assert w[3] == pytest.approx(w[2] - 0.3 * (w[2] + z[2]))
+
+
+def test_each_run_has_noise_of_its_own_and_keeps_it() -> None:
+    read = constant(4, 50)
+    few = trajectory(read, range(50), [0.1, 0.1], noise=0.5, seed=1)
+    many = trajectory([read] * 3, range(50), 0.1, noise=0.5, seed=1)
+    assert np.array_equal(few.w, many.w[:2])
+    assert np.array_equal(few.w[0], trajectory(read, range(50), 0.1, noise=0.5, seed=1).w)
+    assert not (few.w[0, 1:] == few.w[1, 1:]).any()
+    other = trajectory(read, range(50), 0.1, noise=0.5, seed=2).w
+    assert not (few.w[0, 1:] == other[1:]).any()
+
+
+def test_noise_alone_is_no_divergence() -> None:
+    # From 0, any step is infinitely many times the start.
+    run = trajectory(constant(4, 5000), range(5000), 0.1, start=0.0, noise=1.0, seed=0)
+    assert not run.diverged
+    assert np.abs(run.w).max() < 10
+    assert trajectory(constant(4, 5000), range(5000), 0.6, start=0.0, noise=1.0, seed=0).diverged
+
+
 WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: trajectory([0, 0], [0], 0.1), r"read_version must have shape .*, got \(2,\) and \(1,\)"),
     (lambda: trajectory([0], [[0]], 0.1), "read_version must have shape"),
@@ -178,6 +219,9 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: trajectory([0], [0], 0.1, curvature=-1), "curvature must be a finite number above 0, got -1"),
     (lambda: trajectory([0], [0], 0.1, start=np.inf), "start must be a finite number, got inf"),
     (lambda: trajectory([0], [0], 0.1, remedy="magic"), "remedy must be one of 'divide', 'compensate', got 'magic'"),
+    (lambda: trajectory([0], [0], 0.1, noise=-1.0, seed=0), "noise must be a finite number not below 0, got -1.0"),
+    (lambda: trajectory([0], [0], 0.1, noise=1.0), "seed, which noise needs, must be a whole number from 0"),
+    (lambda: trajectory([0], [0], 0.1, seed=0), "seed must be None where there is no noise, got 0"),
     (lambda: trajectory([0], [0], 0.1).growth, "growth needs at least 3 updates, got 1"),
 ]
 

@@ -2,7 +2,8 @@
 
 Many runs or many learning rates at once, for maps of stability and for laws of
 chance. No problem, no optimizer and no workers: `replay` has those. The gradient at
-w is h w, an update averages the gradients that it uses.
+w is h w, with noise of its own if that is asked for; an update averages the gradients
+that it uses.
 """
 
 from dataclasses import dataclass
@@ -12,13 +13,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsgd_edu.rules.arguments import one_of, positive_number, whole_number
+from asyncsgd_edu.rules.arguments import MAX_SEED, one_of, positive_number, whole_number
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 REMEDIES = ("divide", "compensate")
 FAR = 1e15  # Times the start: beyond this a run has diverged. No run that dies out strays so far before.
+NOISE_PURPOSE = 3  # Splits the seed: 1 is for batches, 2 for durations.
 LOOK_EVERY = 32  # Updates between two looks whether every run has diverged.
 
 
@@ -36,7 +38,7 @@ class Trajectory:
 
     @property
     def diverged(self) -> NDArray[np.bool_]:
-        """Whether |w| went beyond `FAR` times the start; shape [] or [runs]."""
+        """Whether |w| went beyond `FAR` times the start, or a step of noise that is larger; shape [] or [runs]."""
         return np.asarray(self.diverged_at >= 0)
 
     @cached_property
@@ -62,6 +64,8 @@ def trajectory(
     curvature: float = 1.0,
     start: float = 1.0,
     remedy: str | None = None,
+    noise: float = 0.0,
+    seed: int | None = None,
 ) -> Trajectory:
     """Do the arithmetic of a schedule on 1/2 h w^2.
 
@@ -72,6 +76,9 @@ def trajectory(
 
     `remedy`: "divide" uses learning rate / max(staleness, 1); "compensate" adds h (w_now - w_read)
     to a gradient, delay compensation with the true curvature.
+
+    `noise` is the standard deviation of what is added to each gradient, independently, drawn from
+    `seed` and the number of the run: run 3 of many has the noise of run 3 of more.
 
     >>> trajectory([0, 0, 1], [0, 1, 2], learning_rate=0.5).w.tolist()
     [1.0, 0.5, 0.0, -0.25]
@@ -85,8 +92,11 @@ def trajectory(
     if isinstance(start, bool) or not np.isfinite(start):
         raise ValueError(f"start must be a finite number, got {start!r}")
     w[0] = start
-    version = _go(w, read, apply, step, remedy)
-    return _ended(w, version, single=read.ndim == 1 and rates.ndim == 0)
+    tilt = _noise(noise, seed, len(read), w.shape[1])
+    with np.errstate(over="ignore"):
+        far = np.minimum(FAR * np.maximum(np.abs(w[0]), rates * noise), np.finfo(np.float64).max)
+    version = _go(w, read, apply, step, remedy, None if tilt is None else tilt / curvature, far)
+    return _ended(w, version, far, single=read.ndim == 1 and rates.ndim == 0)
 
 
 def windows(read_version: ArrayLike, length: int) -> Ints:
@@ -106,20 +116,38 @@ def windows(read_version: ArrayLike, length: int) -> Ints:
     return np.maximum(read[: runs * length].reshape(runs, length) - firsts, 0)
 
 
-def _go(w: Floats, read: Ints, apply: Ints, step: Floats, remedy: str | None) -> int:
-    """Fill w, of shape [versions, runs], version by version; returns the last version filled."""
-    runs = np.arange(w.shape[1])
-    updates, far = len(w) - 1, FAR * np.abs(w[0])
+def _noise(noise: float, seed: int | None, rows: int, runs: int) -> Floats | None:
+    """What is added to each gradient of each run, shape [rows, runs]; None for nothing."""
+    noise = positive_number("noise", noise, zero=True)
+    if not noise:
+        if seed is not None:
+            raise ValueError(f"seed must be None where there is no noise, got {seed!r}")
+        return None
+    key = whole_number("seed, which noise needs,", seed, 0, MAX_SEED) << 64 | NOISE_PURPOSE << 32
+    tilt = np.empty((rows, runs))
+    for run in range(runs):
+        tilt[:, run] = np.random.Generator(np.random.Philox(key=key | run)).standard_normal(rows)
+    return noise * tilt
+
+
+def _go(w: Floats, read: Ints, apply: Ints, step: Floats, remedy: str | None, tilt: Floats | None, far: Floats) -> int:
+    """Fill w, of shape [versions, runs], version by version; returns the last version filled.
+
+    A gradient is counted in curvatures here: w and its `tilt`, of shape [rows, runs].
+    """
+    runs, updates = np.arange(w.shape[1]), len(w) - 1
     firsts = np.searchsorted(apply, np.arange(updates + 1))
     with np.errstate(over="ignore", invalid="ignore"):
         for version, (low, high) in enumerate(pairwise(firsts)):
             gradient = 0.0
             for row in range(low, high):
                 one = w[read[row]] if read.ndim == 1 else w[read[row], runs]
+                if remedy == "compensate":
+                    one = one + (w[version] - one)
+                if tilt is not None:
+                    one = one + tilt[row]
                 if remedy == "divide":
                     one = one / np.maximum(version - read[row], 1)
-                elif remedy == "compensate":
-                    one = one + (w[version] - one)
                 gradient = gradient + one
             w[version + 1] = w[version] - step * (gradient / (high - low))
             if version % LOOK_EVERY == 0 and not (np.abs(w[version + 1]) <= far).any():
@@ -127,11 +155,11 @@ def _go(w: Floats, read: Ints, apply: Ints, step: Floats, remedy: str | None) ->
     return updates
 
 
-def _ended(w: Floats, version: int, *, single: bool) -> Trajectory:
+def _ended(w: Floats, version: int, far: Floats, *, single: bool) -> Trajectory:
     """The trajectory of what was filled, nothing shown after a run went too far."""
     w[version + 1 :] = np.nan
-    far = ~(np.abs(w) <= FAR * np.abs(w[0]))
-    diverged_at = np.where(far.any(axis=0), far.argmax(axis=0), -1)
+    beyond = ~(np.abs(w) <= far)
+    diverged_at = np.where(beyond.any(axis=0), beyond.argmax(axis=0), -1)
     after = np.arange(len(w))[:, None] > diverged_at
     w[after & (diverged_at >= 0)] = np.nan
     found = w.T[0] if single else w.T

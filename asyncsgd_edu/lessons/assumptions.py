@@ -1,8 +1,10 @@
-"""Whether a run is one that a law speaks of, asked of its trace.
+"""Whether a run is one that a law speaks of, asked of its trace (or of its batches, which are not in one).
 
 Each function is one assumption: it returns a sentence if the trace breaks it and an
 empty one if it keeps it. They look at what happened, not at how the run was set up.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,3 +73,21 @@ def idle_workers(trace: Trace) -> str:
     worker, read, ready = trace.worker[order], trace.read_time[order], trace.ready_time[order]
     waited = (worker[1:] == worker[:-1]) & (read[1:] > ready[:-1])
     return f"workers wait before {waited.mean():.0%} of their reads" if waited.any() else ""
+
+
+def aging(trace: Trace) -> str:
+    """Whose gradient comes next does not depend on how many updates each has been under way.
+
+    Counted in updates, so that delays alone will do. The share of gradients with a
+    staleness above k is then (1 - 1/m)^(k + 1), m - 1 the mean; it is nowhere further than 0.05 from that.
+    """
+    tau = trace.staleness
+    above = 1 - np.cumsum(np.bincount(tau)) / len(tau)
+    law = (1 - 1 / (1 + tau.mean())) ** np.arange(1, len(above) + 1)
+    distance = np.abs(above - law).max()
+    return f"workers are not memoryless (delays are {distance:.2f} from geometric)" if distance > 0.05 else ""
+
+
+def uneven_batches(sizes: Sequence[int]) -> str:
+    """Batches whose gradients are averaged have equally many examples."""
+    return f"batches have from {min(sizes)} to {max(sizes)} examples" if min(sizes) != max(sizes) else ""
