@@ -14,9 +14,13 @@ _HOMES = {
     "Asynchronous": "rules.policies",
     "BackupWorkers": "rules.policies",
     "Constant": "rules.durations",
+    "DelayCompensation": "rules.remedies",
     "Digits": "problems.digits",
+    "DivideByStaleness": "rules.remedies",
+    "DropAbove": "rules.remedies",
     "Exponential": "rules.durations",
     "Gamma": "rules.skewed_durations",
+    "GapAware": "rules.remedies",
     "KAsync": "rules.policies",
     "KBatchAsync": "rules.policies",
     "KBatchSync": "rules.policies",
@@ -29,6 +33,8 @@ _HOMES = {
     "Pareto": "rules.skewed_durations",
     "Problem": "problems.problem",
     "Quadratic": "problems.quadratic",
+    "Race": "engines.races",
+    "RaceError": "engines.races",
     "ScriptedGate": "engines.gates",
     "ShiftedExponential": "rules.durations",
     "StaleSynchronous": "rules.policies",
@@ -44,6 +50,7 @@ _HOMES = {
     "implicit_momentum": "rules.stability",
     "mean_square_limit": "rules.stability",
     "mean_staleness": "rules.laws",
+    "races": "engines.races",
     "replay": "engines.replay",
     "simulate": "engines.simulator",
     "stability_limit": "rules.stability",
@@ -62,6 +69,9 @@ if TYPE_CHECKING:
     from asyncsgd_edu.engines.devices import configure_devices as configure_devices
     from asyncsgd_edu.engines.gates import OpenGate as OpenGate
     from asyncsgd_edu.engines.gates import ScriptedGate as ScriptedGate
+    from asyncsgd_edu.engines.races import Race as Race
+    from asyncsgd_edu.engines.races import RaceError as RaceError
+    from asyncsgd_edu.engines.races import races as races
     from asyncsgd_edu.engines.recursion import trajectory as trajectory
     from asyncsgd_edu.engines.replay import replay as replay
     from asyncsgd_edu.engines.simulator import simulate as simulate
@@ -87,6 +97,10 @@ if TYPE_CHECKING:
     from asyncsgd_edu.rules.policies import KSync as KSync
     from asyncsgd_edu.rules.policies import StaleSynchronous as StaleSynchronous
     from asyncsgd_edu.rules.policies import Synchronous as Synchronous
+    from asyncsgd_edu.rules.remedies import DelayCompensation as DelayCompensation
+    from asyncsgd_edu.rules.remedies import DivideByStaleness as DivideByStaleness
+    from asyncsgd_edu.rules.remedies import DropAbove as DropAbove
+    from asyncsgd_edu.rules.remedies import GapAware as GapAware
     from asyncsgd_edu.rules.skewed_durations import Gamma as Gamma
     from asyncsgd_edu.rules.skewed_durations import LogNormal as LogNormal
     from asyncsgd_edu.rules.skewed_durations import Measured as Measured

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from asyncsgd_edu import __version__
+from asyncsgd_edu import __version__, commands_races
 from asyncsgd_edu.problems.catalogue import PROBLEMS
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_UPDATES, MAX_WORKERS, positive_number, whole_number
 from asyncsgd_edu.rules.durations import Constant, Duration, Exponential
@@ -85,16 +85,31 @@ def show(given: argparse.Namespace) -> int:
 
 def claims(given: argparse.Namespace) -> int:
     """Run the laws and print what holds; 1 if a law fails where it should hold."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # For the laws of the trainers.
     from asyncsgd_edu.lessons import claims as laws
 
+    note = laws.not_run(given.law, given.delays)
     try:
-        found = laws.claims(given.law, given.seed)
+        found = laws.claims(given.law, given.seed, given.delays)
         if given.html:
-            Path(given.html).write_text(laws.html(found), encoding="utf-8")
+            Path(given.html).write_text(laws.html(found, note), encoding="utf-8")
     except (ValueError, OSError) as error:
         raise Mistake(str(error)) from error
-    print(laws.table(found))
+    print(laws.table(found, note))
     return int(any(claim.verdict == "fails" for claim in found))
+
+
+def races(given: argparse.Namespace) -> int:
+    """Race the ways to update a variable from threads, and print what each loses; 1 if a thread failed."""
+    try:
+        text, interrupted = commands_races.carry_out(given)
+    except (ValueError, OSError) as error:
+        raise Mistake(str(error)) from error
+    except RuntimeError as error:
+        print(f"asyncsgd-edu races: {error}", file=sys.stderr)
+        return 1
+    print(text)
+    return INTERRUPTED if interrupted else 0
 
 
 def lab(given: argparse.Namespace) -> int:
@@ -202,7 +217,7 @@ def make_parser() -> Parser:
     """The arguments of the commands; reading them loads no TensorFlow."""
     parser = Parser(prog="asyncsgd-edu", description="See what asynchronous training does.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"asyncsgd-edu {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="train | show | claims | lab")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="train | show | claims | lab | races")
     add_train(commands.add_parser("train", help="train and print what happened", allow_abbrev=False))
     one = commands.add_parser("show", help="summary and figures of a saved trace", allow_abbrev=False)
     one.add_argument("trace", help="a file that train --save or Trace.save wrote")
@@ -212,8 +227,12 @@ def make_parser() -> Parser:
     every = commands.add_parser("claims", help="run every law and say what holds", allow_abbrev=False)
     every.add_argument("--law", type=int, action="append", metavar="N", help="only this law; may be given again")
     every.add_argument("--seed", type=whole_option("seed", 0, MAX_SEED), default=0, metavar="N", help="seed (0)")
+    every.add_argument("--delays", metavar="FOLDER", help="logs of real delays for law 6: BCD_*.csv, one a line")
     every.add_argument("--html", metavar="PATH", help="write the table as a page")
     every.set_defaults(carry_out=claims)
+    race = commands.add_parser("races", help="count what threads lose on one variable", allow_abbrev=False)
+    commands_races.add_options(race, whole_option)
+    race.set_defaults(carry_out=races)
     start = commands.add_parser(
         "lab", help="start JupyterLab on the first notebook; further arguments are JupyterLab's", allow_abbrev=False
     )
