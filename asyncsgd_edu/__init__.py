@@ -13,6 +13,7 @@ _HOMES = {
     "AsyncTrainer": "engines.async_trainer",
     "Asynchronous": "rules.policies",
     "BackupWorkers": "rules.policies",
+    "Comparison": "comparison",
     "Constant": "rules.durations",
     "DelayCompensation": "rules.remedies",
     "Digits": "problems.digits",
@@ -35,6 +36,8 @@ _HOMES = {
     "Quadratic": "problems.quadratic",
     "Race": "engines.races",
     "RaceError": "engines.races",
+    "Reachable": "engines.reachable",
+    "Rosenbrock": "problems.rosenbrock",
     "ScriptedGate": "engines.gates",
     "ShiftedExponential": "rules.durations",
     "StaleSynchronous": "rules.policies",
@@ -45,12 +48,16 @@ _HOMES = {
     "TraceError": "tracefile",
     "Uniform": "rules.durations",
     "WorkerError": "engines.trainer",
+    "compare": "comparison",
     "configure_devices": "engines.devices",
+    "distinct_interleavings": "rules.interleavings",
     "geometric_staleness": "rules.laws",
     "implicit_momentum": "rules.stability",
+    "interleavings": "rules.interleavings",
     "mean_square_limit": "rules.stability",
     "mean_staleness": "rules.laws",
     "races": "engines.races",
+    "reachable": "engines.reachable",
     "replay": "engines.replay",
     "simulate": "engines.simulator",
     "stability_limit": "rules.stability",
@@ -65,6 +72,8 @@ __all__ = sorted([*_HOMES, *_ROOMS])
 
 if TYPE_CHECKING:
     from asyncsgd_edu import lessons as lessons
+    from asyncsgd_edu.comparison import Comparison as Comparison
+    from asyncsgd_edu.comparison import compare as compare
     from asyncsgd_edu.engines.async_trainer import AsyncTrainer as AsyncTrainer
     from asyncsgd_edu.engines.devices import configure_devices as configure_devices
     from asyncsgd_edu.engines.gates import OpenGate as OpenGate
@@ -72,6 +81,8 @@ if TYPE_CHECKING:
     from asyncsgd_edu.engines.races import Race as Race
     from asyncsgd_edu.engines.races import RaceError as RaceError
     from asyncsgd_edu.engines.races import races as races
+    from asyncsgd_edu.engines.reachable import Reachable as Reachable
+    from asyncsgd_edu.engines.reachable import reachable as reachable
     from asyncsgd_edu.engines.recursion import trajectory as trajectory
     from asyncsgd_edu.engines.replay import replay as replay
     from asyncsgd_edu.engines.simulator import simulate as simulate
@@ -80,11 +91,14 @@ if TYPE_CHECKING:
     from asyncsgd_edu.problems.digits import Digits as Digits
     from asyncsgd_edu.problems.problem import Problem as Problem
     from asyncsgd_edu.problems.quadratic import Quadratic as Quadratic
+    from asyncsgd_edu.problems.rosenbrock import Rosenbrock as Rosenbrock
     from asyncsgd_edu.rules.durations import Constant as Constant
     from asyncsgd_edu.rules.durations import Exponential as Exponential
     from asyncsgd_edu.rules.durations import ShiftedExponential as ShiftedExponential
     from asyncsgd_edu.rules.durations import Straggler as Straggler
     from asyncsgd_edu.rules.durations import Uniform as Uniform
+    from asyncsgd_edu.rules.interleavings import distinct_interleavings as distinct_interleavings
+    from asyncsgd_edu.rules.interleavings import interleavings as interleavings
     from asyncsgd_edu.rules.laws import geometric_staleness as geometric_staleness
     from asyncsgd_edu.rules.laws import mean_staleness as mean_staleness
     from asyncsgd_edu.rules.laws import stale_synchronous_bound as stale_synchronous_bound

@@ -118,7 +118,14 @@ def test_a_pause_waits_for_who_is_on_a_free_pass():
     pauser.join(10)
 
 
-@pytest.mark.parametrize("order", [None, [0], "read", [(0, "read", 1)]])
+def test_a_script_can_be_text():
+    assert ScriptedGate("0r 1r, 1a 0a").order == ((0, "read"), (1, "read"), (1, "apply"), (0, "apply"))
+    for text, token in (("0r 1a", "'1a'"), ("read", "'read'"), ("0r 0d", "event 1")):
+        with pytest.raises(ValueError, match=token):
+            ScriptedGate(text)
+
+
+@pytest.mark.parametrize("order", [None, [0], [(0, "read", 1)]])
 def test_what_is_no_script_is_named(order):
     with pytest.raises(TypeError, match="a script is a sequence of"):
         ScriptedGate(order)

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from asyncsgd_edu.rules.events import for_gate
+
 
 class Stopped(Exception):
     """Raised in a worker at a gate once the run is over."""
@@ -121,15 +123,17 @@ class OpenGate:
 class ScriptedGate(OpenGate):
     """Forces one order of reads and applies.
 
-    `order` is a sequence of (worker, "read" | "apply"). Each worker reads before it
-    applies, and reads again only after that.
+    `order` is a sequence of (worker, "read" | "apply"), or a text such as "0r 1r 1a 0a". Each worker
+    reads before it applies, and reads again only after that.
 
-    >>> ScriptedGate([(0, "read"), (0, "apply")]).order
+    >>> ScriptedGate("0r 0a").order
     ((0, 'read'), (0, 'apply'))
     """
 
-    def __init__(self, order: Sequence[tuple[int, str]]) -> None:
+    def __init__(self, order: str | Sequence[tuple[int, str]]) -> None:
         super().__init__()
+        if isinstance(order, str):
+            order = for_gate(order)
         try:
             self.order = tuple((worker, action) for worker, action in order)
         except (TypeError, ValueError):

@@ -1,0 +1,299 @@
+"""What a comparison of runs holds equal, and what differs: read from their traces, before anyone looks at a curve.
+
+Settings come from the headers, field by field, whatever fields there are; results come from the
+columns. Nothing here knows which result is the better one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from asyncsgd_edu.header import Header
+from asyncsgd_edu.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas
+
+LAST = 100  # Gradients whose mean loss is the final one, as in a trace's summary.
+SCHEDULE = ("worker", "batch", "read_version", "apply_version")
+# What says how a run was made or goes on beside it, and cannot be the cause of another result.
+NO_CAUSE = ("trainer", "devices", "clock", "packages", "seed")
+# These have no value where no arithmetic was done, which is not another value; they do not decide who applies when.
+ARITHMETIC = ("problem", "optimizer", "learning rate", "batch size")
+UNTOLD = ("packages",)  # Not said in words where they are equal.
+WIDTH = 110  # Characters in a line.
+NAMING = ("name", "law")  # The key of a description that says what is described.
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """What some traces have in common, and what they have not.
+
+    `equal` has the value of each quantity that is the same in all of them. `differs` has those that are not,
+    with a value for each trace in the order of `names`. `warnings` are sentences about what makes the
+    comparison unfair; empty if nothing was found.
+    """
+
+    names: tuple[str, ...]
+    equal: Mapping[str, Any]
+    differs: Mapping[str, tuple[Any, ...]]
+    warnings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        same = [f"{k} {_word(v)}" for k, v in self.equal.items() if k not in UNTOLD and _word(v) != "-"]
+        held = fill(f"held equal: {', '.join(same) or 'nothing'}", WIDTH, subsequent_indent="  ")
+        others = [f"  {name}: {_listed(values)}" for name, values in self.differs.items()]
+        warnings = [f"warning: {warning}" for warning in self.warnings]
+        return "\n".join(
+            [" / ".join(self.names), held, "differs:" if others else "differs: nothing", *others, *warnings]
+        )
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A pandas DataFrame: a row for each quantity, a column for each trace, and whether they are `equal`."""
+        import pandas as pd
+
+        rows = {name: [*values, False] for name, values in self.differs.items()}
+        rows |= {name: [*[value] * len(self.names), True] for name, value in self.equal.items()}
+        # As objects: a column holds names, numbers and versions.
+        return pd.DataFrame(list(rows.values()), index=list(rows), columns=[*self.names, "equal"], dtype=object)
+
+
+class Quantity(NamedTuple):
+    """Something that each of the traces has, and whether it was chosen or came out."""
+
+    name: str
+    values: tuple[Any, ...]
+    chosen: bool = True
+
+    @property
+    def same(self) -> bool:
+        """Whether all have the same."""
+        return all(value == self.values[0] or _both_nan(value, self.values[0]) for value in self.values)
+
+
+def compare(traces: Sequence[Trace], names: Sequence[str] | None = None) -> Comparison:
+    """Say what at least two `traces` hold equal, what differs, and what is unfair about comparing them.
+
+    Settings are those of the headers. Results are updates, gradients, samples (gradients applied times
+    batch size), seconds, mean staleness, the schedule (worker, batch and both versions, row for row), the mean
+    loss of the last 100 gradients and, where all traces have them, the final parameters. `names` are
+    what the traces are called, "run 1", "run 2", ... by default.
+
+    Raises TypeError for what are no traces, ValueError for less than two and for names that do not fit.
+
+    >>> one = Trace.from_schedule("0r 1r 0a 1a")
+    >>> print(compare([one, Trace.from_schedule("0r 0a 1r 1a")], ["race", "in turn"]).differs["mean staleness"])
+    (0.5, 0.0)
+    """
+    traces, called = _checked(traces, names)
+    quantities = [*_settings([trace.header for trace in traces]), *_results(traces)]
+    return Comparison(
+        called,
+        {quantity.name: quantity.values[0] for quantity in quantities if quantity.same},
+        {quantity.name: quantity.values for quantity in quantities if not quantity.same},
+        tuple(_warnings({quantity.name: quantity for quantity in quantities}, called)),
+    )
+
+
+def _checked(traces: object, names: object) -> tuple[list[Trace], tuple[str, ...]]:
+    if isinstance(traces, Trace) or not isinstance(traces, Sequence):
+        raise TypeError(f"traces must be a list of traces, like [one, other], got {traces!r}")
+    for trace in traces:
+        if not isinstance(trace, Trace):
+            raise TypeError(f"traces must be traces such as trainer.trace, got {trace!r}")
+    if len(traces) < 2:
+        raise ValueError(f"a comparison needs at least 2 traces, got {len(traces)}")
+    called = [f"run {number}" for number in range(1, len(traces) + 1)] if names is None else names
+    if isinstance(called, str) or not isinstance(called, Sequence) or not all(isinstance(n, str) for n in called):
+        raise TypeError(f"names must be a list of texts, got {names!r}")
+    if len(called) != len(traces) or len(set(called)) != len(called) or "equal" in called:
+        raise ValueError(f"names must be {len(traces)} different ones, a name for each trace, got {names!r}")
+    return list(traces), tuple(called)
+
+
+# --- what was chosen
+
+
+def _settings(headers: Sequence[Header]) -> Iterator[Quantity]:
+    """The fields of the headers but for how the runs ended, which is a result."""
+    for name in (field.name for field in fields(Header) if field.name != "ended"):
+        values = [getattr(header, name) for header in headers]
+        if not any(isinstance(value, Mapping) for value in values):
+            yield Quantity(_plain(name), tuple(values))
+            continue
+        parts = [{**(value or {})} for value in values]
+        if name == "problem":
+            for part in parts:
+                part.pop("batch_size", None)  # The header has it too.
+        if name == "optimizer":
+            yield Quantity("learning rate", tuple(part.pop("learning_rate", None) for part in parts))
+        if all(part == parts[0] for part in parts):
+            yield Quantity(_plain(name), (_described(parts[0]),) * len(parts))
+        elif len({_title(part) for part in parts}) > 1 or not all(map(_title, parts)):
+            yield Quantity(_plain(name), tuple(map(_described, parts)))
+        else:
+            yield Quantity(_plain(name), tuple(map(_title, parts)))
+            keys = dict.fromkeys(key for part in parts for key in part if key not in NAMING)
+            yield from (Quantity(f"{_plain(name)} {_plain(k)}", tuple(part.get(k) for part in parts)) for k in keys)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _title(part: Mapping[str, Any]) -> str | None:
+    return next((str(part[key]) for key in NAMING if key in part), None)
+
+
+def _described(part: Mapping[str, Any]) -> str | None:
+    """A description from a header in words, like "Straggler (base Constant (value 1.0), worker 0)"; None if empty."""
+    rest = ", ".join(f"{_plain(key)} {_word(value)}" for key, value in part.items() if key not in NAMING)
+    title = _title(part)
+    return (f"{title} ({rest})" if rest else title) if title else rest or None
+
+
+# --- what came out
+
+
+def _results(traces: Sequence[Trace]) -> Iterator[Quantity]:
+    def result(name: str, of: Callable[[Trace], Any]) -> Quantity:
+        return Quantity(name, tuple(map(of, traces)), chosen=False)
+
+    yield result("ended", lambda trace: trace.header.ended.how)
+    yield result("updates", lambda trace: trace.updates)
+    yield result("gradients applied", _gradients)
+    yield result("gradients dropped", lambda trace: len(trace) - _gradients(trace))
+    yield result("samples", lambda t: _gradients(t) * t.header.batch_size if t.header.batch_size else None)
+    yield result("seconds", lambda trace: trace.seconds)
+    yield result("mean staleness", lambda trace: trace.mean_staleness)
+    yield _against_first("schedule", [_schedule(trace, traces[0]) for trace in traces])
+    yield result("final loss", _final_loss)
+    if all(trace.parameters is not None for trace in traces):
+        first = traces[0].parameters or []
+        yield _against_first("final parameters", [_apart(trace.parameters or [], first) for trace in traces])
+
+
+def _against_first(name: str, words: list[str]) -> Quantity:
+    """A quantity that is told as a difference from the first trace's, which has its own."""
+    quantity = Quantity(name, tuple(words), chosen=False)
+    return quantity if quantity.same else quantity._replace(values=("its own", *words[1:]))
+
+
+def _gradients(trace: Trace) -> int:
+    return int(trace.applied.sum())
+
+
+def _final_loss(trace: Trace) -> float:
+    """Mean minibatch loss of the last gradients that were applied; NaN where none was computed."""
+    last = trace.loss[trace.applied][-LAST:].astype(np.float64)
+    return float(last.mean()) if len(last) else float("nan")
+
+
+def _schedule(trace: Trace, first: Trace) -> str:
+    """Where a schedule begins to be another than that of `first`."""
+    rows = min(len(trace), len(first))
+    other = np.zeros(rows, bool)
+    for name in SCHEDULE:
+        other |= getattr(trace, name)[:rows] != getattr(first, name)[:rows]
+    if other.any():
+        return f"another from row {int(other.argmax())} on"
+    if len(trace) != len(first):
+        return f"the same up to row {rows}, then {'longer' if len(trace) > rows else 'shorter'}"
+    return "the same, row for row"
+
+
+def _apart(values: Sequence[np.ndarray], first: Sequence[np.ndarray]) -> str:
+    """How far parameters are from those of `first`."""
+    if [v.shape for v in values] != [f.shape for f in first]:
+        return "of other shapes"
+    if all(v.dtype == f.dtype and v.tobytes() == f.tobytes() for v, f in zip(values, first, strict=True)):
+        return "the same, bit for bit"
+    with np.errstate(invalid="ignore"):
+        largest = [np.abs(v.astype(np.float64) - f).max(initial=0.0) for v, f in zip(values, first, strict=True)]
+    return f"up to {np.max(largest):.3g} apart"
+
+
+# --- what is unfair
+
+
+def _warnings(found: Mapping[str, Quantity], names: Sequence[str]) -> Iterator[str]:
+    """Sentences about what a reader of the results must know first."""
+    causes = [quantity.name for quantity in found.values() if _is_cause(quantity)]
+    problem = [name for name in causes if _kind(name) == "problem"]
+    if problem:
+        parts = [f"{name.removeprefix('problem').lstrip()} {_listed(found[name].values)}".lstrip() for name in problem]
+        yield f"not the same problem ({', '.join(parts)}): the losses are of different things"
+    yield from _unequal_data(found)
+    if "learning rate" in causes and len(causes) > 1:
+        rates = _listed(found["learning rate"].values)
+        yield f"the learning rate per update is not the same ({rates}): was it chosen in the same way for each?"
+    if len(causes) > 1:
+        yield f"{len(causes)} settings differ at once ({', '.join(causes)}): a result may come from any of them"
+    if not found["seed"].same:
+        yield f"other seeds ({_listed(found['seed'].values)}): a part of each difference is chance"
+    elif (
+        causes and set(map(_kind, causes)) <= set(ARITHMETIC) and any("another" in s for s in found["schedule"].values)
+    ):
+        yield "the schedules differ by chance, not by what was chosen: replay one schedule with each setting"
+    if not found["clock"].same:
+        yield f"seconds are of different clocks ({_listed(found['clock'].values)})"
+    for name, how in zip(names, found["ended"].values, strict=True):
+        if how != "finished":
+            yield f"{name} is {how}, it has not come to the end" if how == "running" else f"{name} {how} before its end"
+
+
+def _is_cause(quantity: Quantity) -> bool:
+    """Whether results may differ because of it."""
+    if quantity.name in ARITHMETIC:
+        values = tuple(value for value in quantity.values if value is not None)
+        quantity = quantity._replace(values=values or (None,))
+    return quantity.chosen and not quantity.same and _kind(quantity.name) not in NO_CAUSE
+
+
+def _kind(name: str) -> str:
+    """The field that a quantity is of: "optimizer" for "optimizer momentum"."""
+    return name if name in ARITHMETIC else name.split(" ")[0]
+
+
+def _unequal_data(found: Mapping[str, Quantity]) -> Iterator[str]:
+    """Whether one has seen more data than another."""
+    updates = found["updates"]
+    samples = found["samples"] if None not in found["samples"].values else found["gradients applied"]
+    if samples.same:
+        return
+    seen = f"{_listed(samples.values)} {samples.name.split(' ')[0]}"
+    if not updates.same:
+        yield f"neither updates ({_listed(updates.values)}) nor {seen} are equal: a smaller loss may be a longer run"
+        return
+    rates, gradients = found["learning rate"].values, found["gradients applied"].values
+    each = ""
+    if updates.values[0] and not found["gradients applied"].same and all(isinstance(r, int | float) for r in rates):
+        per_gradient = [rate * updates.values[0] / count for rate, count in zip(rates, gradients, strict=True)]
+        each = f", the learning rate per gradient is {_listed(per_gradient)}"
+    yield f"at equal updates ({updates.values[0]}) they have seen {seen}{each}: look at the curves by samples too"
+
+
+# --- words
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return " / ".join(map(_word, values))
+
+
+def _word(value: Any) -> str:
+    if value is None or _both_nan(value, value):
+        return "-"
+    if isinstance(value, Mapping):
+        return _described(value) or "-"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_word, value)) or "-"
+    if isinstance(value, str):
+        return value.removeprefix("/device:")
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _both_nan(one: Any, other: Any) -> bool:
+    return isinstance(one, float) and isinstance(other, float) and one != one and other != other
