@@ -17,6 +17,7 @@ from os import PathLike
 from asyncsgd_edu.lessons import (
     delay_claims,
     floor_claims,
+    gap_claims,
     stability_claims,
     staleness_claims,
     time_claims,
@@ -25,7 +26,7 @@ from asyncsgd_edu.lessons import (
 from asyncsgd_edu.lessons.claim import Claim
 from asyncsgd_edu.rules.arguments import MAX_SEED, whole_number
 
-PARTS = (staleness_claims, trainer_claims, stability_claims, time_claims, floor_claims)
+PARTS = (staleness_claims, trainer_claims, stability_claims, time_claims, floor_claims, gap_claims)
 # A law that is tried in two ways has a function in each of two parts.
 CLAIMS: dict[int, list[Callable[[int], Iterator[Claim]]]] = {
     law: [part.CLAIMS[law] for part in PARTS if law in part.CLAIMS]
