@@ -7,10 +7,11 @@ columns. Nothing here knows which result is the better one.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asyncsgd_edu.fairness import NAMING, Quantity, described, listed, plain, title, unfair, word
 from asyncsgd_edu.header import Header
 from asyncsgd_edu.trace import Trace
 
@@ -19,13 +20,8 @@ if TYPE_CHECKING:
 
 LAST = 100  # Gradients whose mean loss is the final one, as in a trace's summary.
 SCHEDULE = ("worker", "batch", "read_version", "apply_version")
-# What says how a run was made or goes on beside it, and cannot be the cause of another result.
-NO_CAUSE = ("trainer", "devices", "clock", "packages", "seed")
-# These have no value where no arithmetic was done, which is not another value; they do not decide who applies when.
-ARITHMETIC = ("problem", "optimizer", "learning rate", "batch size")
 UNTOLD = ("packages",)  # Not said in words where they are equal.
 WIDTH = 110  # Characters in a line.
-NAMING = ("name", "law")  # The key of a description that says what is described.
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,9 +39,9 @@ class Comparison:
     warnings: tuple[str, ...]
 
     def __repr__(self) -> str:
-        same = [f"{k} {_word(v)}" for k, v in self.equal.items() if k not in UNTOLD and _word(v) != "-"]
+        same = [f"{k} {word(v)}" for k, v in self.equal.items() if k not in UNTOLD and word(v) != "-"]
         held = fill(f"held equal: {', '.join(same) or 'nothing'}", WIDTH, subsequent_indent="  ")
-        others = [f"  {name}: {_listed(values)}" for name, values in self.differs.items()]
+        others = [f"  {name}: {listed(values)}" for name, values in self.differs.items()]
         warnings = [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(
             [" / ".join(self.names), held, "differs:" if others else "differs: nothing", *others, *warnings]
@@ -59,19 +55,6 @@ class Comparison:
         rows |= {name: [*[value] * len(self.names), True] for name, value in self.equal.items()}
         # As objects: a column holds names, numbers and versions.
         return pd.DataFrame(list(rows.values()), index=list(rows), columns=[*self.names, "equal"], dtype=object)
-
-
-class Quantity(NamedTuple):
-    """Something that each of the traces has, and whether it was chosen or came out."""
-
-    name: str
-    values: tuple[Any, ...]
-    chosen: bool = True
-
-    @property
-    def same(self) -> bool:
-        """Whether all have the same."""
-        return all(value == self.values[0] or _both_nan(value, self.values[0]) for value in self.values)
 
 
 def compare(traces: Sequence[Trace], names: Sequence[str] | None = None) -> Comparison:
@@ -94,7 +77,7 @@ def compare(traces: Sequence[Trace], names: Sequence[str] | None = None) -> Comp
         called,
         {quantity.name: quantity.values[0] for quantity in quantities if quantity.same},
         {quantity.name: quantity.values for quantity in quantities if not quantity.same},
-        tuple(_warnings({quantity.name: quantity for quantity in quantities}, called)),
+        tuple(unfair({quantity.name: quantity for quantity in quantities}, called)),
     )
 
 
@@ -122,7 +105,7 @@ def _settings(headers: Sequence[Header]) -> Iterator[Quantity]:
     for name in (field.name for field in fields(Header) if field.name != "ended"):
         values = [getattr(header, name) for header in headers]
         if not any(isinstance(value, Mapping) for value in values):
-            yield Quantity(_plain(name), tuple(values))
+            yield Quantity(plain(name), tuple(values))
             continue
         parts = [{**(value or {})} for value in values]
         if name == "problem":
@@ -131,28 +114,13 @@ def _settings(headers: Sequence[Header]) -> Iterator[Quantity]:
         if name == "optimizer":
             yield Quantity("learning rate", tuple(part.pop("learning_rate", None) for part in parts))
         if all(part == parts[0] for part in parts):
-            yield Quantity(_plain(name), (_described(parts[0]),) * len(parts))
-        elif len({_title(part) for part in parts}) > 1 or not all(map(_title, parts)):
-            yield Quantity(_plain(name), tuple(map(_described, parts)))
+            yield Quantity(plain(name), (described(parts[0]),) * len(parts))
+        elif len({title(part) for part in parts}) > 1 or not all(map(title, parts)):
+            yield Quantity(plain(name), tuple(map(described, parts)))
         else:
-            yield Quantity(_plain(name), tuple(map(_title, parts)))
+            yield Quantity(plain(name), tuple(map(title, parts)))
             keys = dict.fromkeys(key for part in parts for key in part if key not in NAMING)
-            yield from (Quantity(f"{_plain(name)} {_plain(k)}", tuple(part.get(k) for part in parts)) for k in keys)
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def _title(part: Mapping[str, Any]) -> str | None:
-    return next((str(part[key]) for key in NAMING if key in part), None)
-
-
-def _described(part: Mapping[str, Any]) -> str | None:
-    """A description from a header in words, like "Straggler (base Constant (value 1.0), worker 0)"; None if empty."""
-    rest = ", ".join(f"{_plain(key)} {_word(value)}" for key, value in part.items() if key not in NAMING)
-    title = _title(part)
-    return (f"{title} ({rest})" if rest else title) if title else rest or None
+            yield from (Quantity(f"{plain(name)} {plain(k)}", tuple(part.get(k) for part in parts)) for k in keys)
 
 
 # --- what came out
@@ -169,6 +137,9 @@ def _results(traces: Sequence[Trace]) -> Iterator[Quantity]:
     yield result("samples", lambda t: _gradients(t) * t.header.batch_size if t.header.batch_size else None)
     yield result("seconds", lambda trace: trace.seconds)
     yield result("mean staleness", lambda trace: trace.mean_staleness)
+    if any(trace.header.access != "consistent" for trace in traces):
+        yield result("torn reads", lambda trace: int((trace.read_spread > 0).sum()))
+        yield result("updates lost", lambda trace: max(trace.header.ended.lost, default=0))
     yield _against_first("schedule", [_schedule(trace, traces[0]) for trace in traces])
     yield result("final loss", _final_loss)
     if all(trace.parameters is not None for trace in traces):
@@ -214,86 +185,3 @@ def _apart(values: Sequence[np.ndarray], first: Sequence[np.ndarray]) -> str:
     with np.errstate(invalid="ignore"):
         largest = [np.abs(v.astype(np.float64) - f).max(initial=0.0) for v, f in zip(values, first, strict=True)]
     return f"up to {np.max(largest):.3g} apart"
-
-
-# --- what is unfair
-
-
-def _warnings(found: Mapping[str, Quantity], names: Sequence[str]) -> Iterator[str]:
-    """Sentences about what a reader of the results must know first."""
-    causes = [quantity.name for quantity in found.values() if _is_cause(quantity)]
-    problem = [name for name in causes if _kind(name) == "problem"]
-    if problem:
-        parts = [f"{name.removeprefix('problem').lstrip()} {_listed(found[name].values)}".lstrip() for name in problem]
-        yield f"not the same problem ({', '.join(parts)}): the losses are of different things"
-    yield from _unequal_data(found)
-    if "learning rate" in causes and len(causes) > 1:
-        rates = _listed(found["learning rate"].values)
-        yield f"the learning rate per update is not the same ({rates}): was it chosen in the same way for each?"
-    if len(causes) > 1:
-        yield f"{len(causes)} settings differ at once ({', '.join(causes)}): a result may come from any of them"
-    if not found["seed"].same:
-        yield f"other seeds ({_listed(found['seed'].values)}): a part of each difference is chance"
-    elif (
-        causes and set(map(_kind, causes)) <= set(ARITHMETIC) and any("another" in s for s in found["schedule"].values)
-    ):
-        yield "the schedules differ by chance, not by what was chosen: replay one schedule with each setting"
-    if not found["clock"].same:
-        yield f"seconds are of different clocks ({_listed(found['clock'].values)})"
-    for name, how in zip(names, found["ended"].values, strict=True):
-        if how != "finished":
-            yield f"{name} is {how}, it has not come to the end" if how == "running" else f"{name} {how} before its end"
-
-
-def _is_cause(quantity: Quantity) -> bool:
-    """Whether results may differ because of it."""
-    if quantity.name in ARITHMETIC:
-        values = tuple(value for value in quantity.values if value is not None)
-        quantity = quantity._replace(values=values or (None,))
-    return quantity.chosen and not quantity.same and _kind(quantity.name) not in NO_CAUSE
-
-
-def _kind(name: str) -> str:
-    """The field that a quantity is of: "optimizer" for "optimizer momentum"."""
-    return name if name in ARITHMETIC else name.split(" ")[0]
-
-
-def _unequal_data(found: Mapping[str, Quantity]) -> Iterator[str]:
-    """Whether one has seen more data than another."""
-    updates = found["updates"]
-    samples = found["samples"] if None not in found["samples"].values else found["gradients applied"]
-    if samples.same:
-        return
-    seen = f"{_listed(samples.values)} {samples.name.split(' ')[0]}"
-    if not updates.same:
-        yield f"neither updates ({_listed(updates.values)}) nor {seen} are equal: a smaller loss may be a longer run"
-        return
-    rates, gradients = found["learning rate"].values, found["gradients applied"].values
-    each = ""
-    if updates.values[0] and not found["gradients applied"].same and all(isinstance(r, int | float) for r in rates):
-        per_gradient = [rate * updates.values[0] / count for rate, count in zip(rates, gradients, strict=True)]
-        each = f", the learning rate per gradient is {_listed(per_gradient)}"
-    yield f"at equal updates ({updates.values[0]}) they have seen {seen}{each}: look at the curves by samples too"
-
-
-# --- words
-
-
-def _listed(values: Sequence[Any]) -> str:
-    return " / ".join(map(_word, values))
-
-
-def _word(value: Any) -> str:
-    if value is None or _both_nan(value, value):
-        return "-"
-    if isinstance(value, Mapping):
-        return _described(value) or "-"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_word, value)) or "-"
-    if isinstance(value, str):
-        return value.removeprefix("/device:")
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _both_nan(one: Any, other: Any) -> bool:
-    return isinstance(one, float) and isinstance(other, float) and one != one and other != other

@@ -251,3 +251,19 @@ def test_the_result_cannot_be_changed() -> None:
 def test_bad_arguments_are_named(arguments: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         compare(*arguments)
+
+
+def test_a_racy_run_and_its_replay_are_told_why_they_differ() -> None:
+    made = small()
+    spread = np.arange(len(made)) % 2
+    torn = Trace(made.header, {**made.columns, "read_spread": spread})
+    ended = Ended("finished", lost=(3, 5))
+    raced = run([np.zeros(2, np.float32)], torn, access="read_modify_write", ended=ended)
+    again = run([np.ones(2, np.float32)], torn, access="read_modify_write", trainer="replay")
+    (warning,) = [text for text in compare([raced, again]).warnings if "replay" in text]
+    assert "access was read_modify_write, which a replay does not do again" in warning
+    assert f"{spread.sum()} reads mixed versions" in warning
+    assert "up to 5 updates were lost" in warning
+    assert "additions came in another order" in warning
+    same = run([np.zeros(2, np.float32)], torn, access="read_modify_write", trainer="replay")
+    assert not any("replay" in text for text in compare([raced, same]).warnings)

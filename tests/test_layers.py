@@ -22,7 +22,8 @@ MAY = {
     "header": {"tracefile"},
     "perfetto": {"trace"},  # For its type only.
     "trace": {"rules", "staleness", "tracefile", "header", "perfetto"},
-    "comparison": {"trace", "header"},
+    "fairness": set(),  # Quantities and words; no trace.
+    "comparison": {"fairness", "trace", "header"},
     "quiet": set(),  # Loads TensorFlow without its noise.
     "problems": {"quiet", "rules", "staleness", "tracefile", "trace"},
     "engines": {"quiet", "rules", "staleness", "tracefile", "header", "trace", "problems"},

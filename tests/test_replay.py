@@ -116,13 +116,17 @@ def test_a_replay_that_diverges_says_where_and_keeps_finite_parameters():
     assert np.isfinite(again.parameters[0]).all()
 
 
-def test_another_problem_is_replayed_with_a_warning():
+def test_another_problem_is_replayed_with_a_warning(tmp_path):
     trace = AsyncTrainer(Quadratic(), workers=2).fit(updates=5)
     with pytest.warns(UserWarning, match="of quadratic, replayed on digits-linear"):
         replay(trace, Digits("linear"))
+    with pytest.warns(UserWarning, match=r"of quadratic with noise 0.1, replayed with noise 0.5"):
+        replay(trace, Quadratic(noise=0.5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        replay(trace, Quadratic(noise=0.5))
+        replay(trace, Quadratic())
+        trace.save(tmp_path / "race.jsonl")
+        replay(asyncsgd_edu.Trace.load(tmp_path / "race.jsonl"), Quadratic())
 
 
 def test_what_cannot_be_replayed_is_refused():

@@ -6,8 +6,9 @@ same race can be run again with another optimizer or learning rate, and a
 simulated or written schedule can be given losses.
 """
 
+import json
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -61,8 +62,11 @@ def replay(
     mixed versions, and additions may have come in another order, so there it is close but not equal; under
     `read_modify_write` the run has lost updates that the replay makes.
 
-    Warns when the trace is of another problem. Raises ValueError for a trace that breaks a law and for a
-    worker that is not in it.
+    On a CPU nothing in TensorFlow has to be switched on for that. (A GPU adds up in an order of its own, unless
+    `tf.config.experimental.enable_op_determinism()` is called before anything runs; not tried here.)
+
+    Warns when the trace is of another problem, or of one with other settings. Raises ValueError for a trace
+    that breaks a law and for a worker that is not in it.
     """
     check_problem(problem)
     check_replayable(trace)
@@ -73,9 +77,9 @@ def replay(
     own = optimizers.own_copy(optimizer)
     if learning_rate is not None:
         own.learning_rate = positive_number("learning_rate", learning_rate)
-    recorded = trace.header.problem.get("name")
-    if recorded not in (None, problem.name):
-        warnings.warn(f"the trace is of {recorded}, replayed on {problem.name}", stacklevel=2)
+    warning = another_problem(trace.header.problem, problem.describe())
+    if warning:
+        warnings.warn(warning, stacklevel=2)
     if measure_path:
         check_small(problem, trace.header.seed)
     plan = Plan.of(schedule)
@@ -110,6 +114,25 @@ def replay(
     measured = {"gap": gap, "gradient_error": error} if measure_gap else {}
     measured |= {"read": outcome.read, "written": outcome.written} if measure_path else {}
     return Trace(header, columns, outcome.parameters, measured=measured)
+
+
+def another_problem(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """What is different about the problem of a trace, in a sentence; empty if nothing is, or if it names none.
+
+    >>> another_problem({"name": "quadratic", "noise": 0.1}, {"name": "quadratic", "noise": 0.0})
+    'the trace is of quadratic with noise 0.1, replayed with noise 0.0'
+    """
+    if not recorded:
+        return ""
+    if recorded.get("name") != given["name"]:
+        return f"the trace is of {recorded.get('name')}, replayed on {given['name']}"
+    # By way of JSON, as in a file: a tuple is a list there.
+    plain = json.loads(json.dumps(dict(given)))
+    for name in sorted({*recorded, *plain}):
+        one, other = recorded.get(name), plain.get(name)
+        if one != other:
+            return f"the trace is of {plain['name']} with {name} {one}, replayed with {name} {other}"
+    return ""
 
 
 def same_device(trace: Trace) -> str:
