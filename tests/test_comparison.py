@@ -64,7 +64,7 @@ def test_every_field_of_a_header_is_looked_at(field: str) -> None:
     own = field.replace("_", " ")
     samples = {"samples"} if field == "batch_size" else set()
     assert set(found.differs) == {own, *samples}
-    assert set(compare([run(), run()]).equal) == {*found.equal, *found.differs}
+    assert set(compare([run(), run()]).equal) == {*found.equal, *found.differs} - {"torn reads", "updates lost"}
 
 
 def test_what_differs_within_a_description_is_named_alone() -> None:
