@@ -56,6 +56,7 @@ class Header:
     clock: str = "real"
     durations: Mapping[str, Any] | None = None
     batch_size: int | None = None
+    steps_per_call: int = 1
     remedy: Mapping[str, Any] | None = None
     counterfactual: Mapping[str, Any] | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -123,6 +124,7 @@ HEADER_SCHEMA = {
         "seed": _WHOLE,
         **{name: {"type": ["object", "null"]} for name in ("durations", "remedy", "counterfactual")},
         "batch_size": {"type": ["integer", "null"]},
+        "steps_per_call": {"type": "integer", "minimum": 1},
     },
     "required": ["trainer", "workers"],
     "additionalProperties": False,

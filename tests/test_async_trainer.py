@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncsgd_edu import AsyncTrainer, Constant, Digits, Exponential, Quadratic, ScriptedGate, Straggler
+from asyncsgd_edu import AsyncTrainer, Constant, Digits, Exponential, Quadratic, ScriptedGate, Straggler, Synchronous
 
 pytestmark = pytest.mark.usefixtures("eight_devices")
-ACCESS = ("consistent", "lock_free")
+ACCESS = ("consistent", "lock_free", "read_modify_write")
 
 
 def sgd(rate=0.05, **settings_):
@@ -164,7 +164,7 @@ def test_workers_are_pinned_round_robin(eight_devices):
     trainer = AsyncTrainer(Quadratic(), workers=4, devices=["cpu:0", "CPU:1"])
     assert trainer.trace.header.devices == tuple(places)
     assert [trainer._towers[w] is trainer._towers[w - 2] for w in (2, 3)] == [True, True]
-    used = {op.device.rsplit("/device:")[-1] for op in trainer._towers[1].step.graph.get_operations() if op.device}
+    used = {op.device.rsplit("/device:")[-1] for op in trainer._towers[1].steps.graph.get_operations() if op.device}
     assert "CPU:1" in used
     assert trainer.fit(updates=40).audit() == []
 
@@ -186,6 +186,13 @@ def test_workers_are_pinned_round_robin(eight_devices):
         ({"devices": "cpu:0"}, TypeError, ["devices", "list"]),
         ({"devices": []}, TypeError, ["devices", "[]"]),
         ({"devices": ["cpu:0"] * 5}, ValueError, ["5 devices", "workers 4"]),
+        ({"steps_per_call": 0}, ValueError, ["steps_per_call", "1 to 10000", "0"]),
+        (
+            {"steps_per_call": 5, "durations": Constant(0.01)},
+            ValueError,
+            ["steps_per_call must be 1", "sleeps"],
+        ),
+        ({"steps_per_call": 5, "policy": Synchronous()}, ValueError, ["steps_per_call must be 1", "5"]),
         ({"problem": "digits"}, TypeError, ["problem", "'digits'", "Digits"]),
         ({"gate": "open"}, TypeError, ["gate", "'open'", "ScriptedGate"]),
         ({"durations": Straggler(Constant(0.01), 9, 2.0)}, ValueError, ["9", "0 to 3"]),
@@ -228,3 +235,42 @@ def test_the_header_says_the_learning_rate_as_it_was_given():
     header = AsyncTrainer(Quadratic(), optimizer=sgd(0.05)).trace.header
     assert (header.optimizer["name"], header.optimizer["learning_rate"]) == ("SGD", 0.05)
     assert not [name for name in header.optimizer if name.startswith("ema_")]
+
+
+@pytest.mark.parametrize("access", ACCESS)
+def test_many_steps_a_call_are_logged_one_by_one(access):
+    trainer = AsyncTrainer(Quadratic(), workers=3, access=access, steps_per_call=7)
+    trace = trainer.fit(updates=100)
+    assert (len(trace), trainer.version, trace.audit()) == (100, 100, [])
+    assert trace.header.steps_per_call == 7
+    for worker in range(3):
+        batches = trace.batch[trace.worker == worker]
+        assert batches.tolist() == list(range(len(batches)))
+    assert trainer.fit(updates=1).apply_version[trainer.trace.applied].tolist() == list(range(101))
+
+
+def test_the_result_does_not_depend_on_the_steps_a_call():
+    one = AsyncTrainer(Quadratic(), workers=1).fit(updates=50)
+    many = AsyncTrainer(Quadratic(), workers=1, steps_per_call=8).fit(updates=50)
+    assert many.loss.tolist() == one.loss.tolist()
+    assert many.parameters[0].tolist() == one.parameters[0].tolist()
+
+
+def test_a_loss_that_is_not_finite_ends_a_call_where_it_is():
+    trainer = AsyncTrainer(Quadratic(noise=0.0), workers=2, optimizer=sgd(3.0), steps_per_call=50)
+    trace = trainer.fit(updates=3000)
+    assert trace.header.ended.how == "diverged"
+    assert np.isfinite(trace.loss[trace.applied]).all()
+    assert not np.isfinite(trace.loss[-1])
+
+
+def test_a_pause_lets_single_steps_through_whatever_the_steps_a_call():
+    trainer = AsyncTrainer(Quadratic(), workers=2, steps_per_call=10)
+    trainer.start(updates=10**6)
+    trainer.pause()
+    before = trainer.version
+    trainer.step()
+    assert trainer.version == before + 1
+    trainer.resume()
+    trainer.stop()
+    assert trainer.trace.audit() == []

@@ -17,7 +17,7 @@ from asyncsgd_edu.engines import devices as devices_
 from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.correction import Correction
 from asyncsgd_edu.engines.gates import OpenGate
-from asyncsgd_edu.engines.log import AT, as_rows
+from asyncsgd_edu.engines.log import AT, HEAD, TAIL, as_rows
 from asyncsgd_edu.engines.meeting import Late, Meeting, NoMeeting
 from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
 from asyncsgd_edu.engines.trainer import Trainer
@@ -29,6 +29,8 @@ from asyncsgd_edu.rules.durations import Duration, check_durations
 from asyncsgd_edu.rules.policies import Asynchronous, Policy, check_policy
 from asyncsgd_edu.rules.remedies import Remedy, check_remedy
 
+MOST_STEPS = 10_000  # In one call: a stop has to wait for them.
+
 
 class AsyncTrainer(Trainer):
     """Train `problem` with `workers` threads that do not wait for each other.
@@ -39,7 +41,8 @@ class AsyncTrainer(Trainer):
     are lost, and counted). `policy` says whose gradients are averaged
     into an update and who must wait; the default lets everybody go on at once. `durations` are
     slept between the gradient and its apply, and the trace says so. `remedy` corrects stale
-    gradients. `gate` can force an order.
+    gradients. `steps_per_call` is how many steps a thread makes in one call of TensorFlow, where nothing has to
+    happen between them: more are faster, and logged one by one like any others. `gate` can force an order.
 
     Raises TypeError or ValueError, before anything starts, for an argument that is not allowed.
     """
@@ -55,6 +58,7 @@ class AsyncTrainer(Trainer):
         durations: Duration | None = None,
         remedy: Remedy | None = None,
         seed: int = 0,
+        steps_per_call: int = 1,
         gate: OpenGate | None = None,
     ) -> None:
         workers = whole_number("workers", workers, 1, MAX_WORKERS)
@@ -63,6 +67,11 @@ class AsyncTrainer(Trainer):
         self.policy = check_policy(policy)
         self.policy.begin(workers)  # Says what does not fit so many workers.
         self.remedy = check_remedy(remedy)
+        self.steps_per_call = whole_number("steps_per_call", steps_per_call, 1, MOST_STEPS)
+        if steps_per_call > 1 and not (isinstance(policy, Asynchronous) and durations is None):
+            raise ValueError(
+                f"steps_per_call must be 1 where a worker waits or sleeps between its steps, got {steps_per_call}"
+            )
         check_problem(problem)
         # Devices first: even an optimizer starts TensorFlow, and then no more of them can be made.
         places = devices_.check_devices(devices) if devices is not None else (devices_.available()[0],)
@@ -85,9 +94,10 @@ class AsyncTrainer(Trainer):
             durations=self.durations.describe() if self.durations else None,
             remedy=remedy.describe() if remedy else None,
             batch_size=problem.batch_size,
+            steps_per_call=self.steps_per_call,
         )
         super().__init__(problem, shared, header, workers, gate)
-        towers = {place: Tower(problem, shared, self.seed, place) for place in dict.fromkeys(places)}
+        towers = {p: Tower(problem, shared, self.seed, p, self.steps_per_call) for p in dict.fromkeys(places)}
         self._towers = [towers[places[worker % len(places)]] for worker in range(workers)]
         for tower in towers.values():
             tower.rehearse()
@@ -106,7 +116,9 @@ class AsyncTrainer(Trainer):
         tower, batch = self._towers[worker], tf.constant([worker, number], tf.int64)
         with self.gate.free_pass(worker) as free:
             if free and self._in_one:
-                return as_rows([worker], number, tower.step(batch))  # The three, in one call.
+                rows = as_rows([worker], number, tower.steps(batch))  # The three, in one call.
+                self._next_batch[worker] = number + len(rows)
+                return rows
 
         with self.gate.turn(worker, "read", when=lambda: self._meeting.may_read(worker)):
             self._meeting.reads(worker)
@@ -124,17 +136,20 @@ class AsyncTrainer(Trainer):
 
 
 class Tower:
-    """The graph of one step on one device: whole (`step`), and in two halves (`compute`, `land`).
+    """The graph of a step on one device: whole (`steps`), and in two halves (`compute`, `land`).
 
     A batch is named by int64 [worker, number]. `compute` returns a float64 vector
     (read version, read spread, read time, ready time, loss), the loss, the gradient and, if a remedy
     looks back, the values read. `land` takes int64 [worker, read version] and these, corrects the gradient and
-    applies it, and returns (version, applied, apply time); `step` returns both vectors in one. One packed
-    vector each, because turning many small tensors into Python numbers would cost more than the step.
+    applies it, and returns (version, applied, apply time). `steps` makes `steps_per_call` whole steps, up to
+    the first that is not applied, and returns both vectors in one for each. One packed vector each,
+    because turning many small tensors into Python numbers would cost more than the step.
     For gradients that are averaged, `correct` (None without a remedy) and `apply` are the halves of `land`.
     """
 
-    def __init__(self, problem: Problem, shared: SharedParameters, seed: int, device: str) -> None:
+    def __init__(
+        self, problem: Problem, shared: SharedParameters, seed: int, device: str, steps_per_call: int = 1
+    ) -> None:
         count = len(shared.variables)
         looks_back = shared.correction is not None and shared.correction.looks_back
 
@@ -162,6 +177,20 @@ class Tower:
             with tf.control_dependencies([row]):
                 return tf.concat([row, land(tf.stack([batch[0], tf.cast(row[0], tf.int64)]), *rest)], 0)
 
+        def steps(batch: tf.Tensor) -> tf.Tensor:
+            def another(
+                i: tf.Tensor, _: tf.Tensor, rows: tf.TensorArray
+            ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
+                row = step(batch + tf.stack([tf.zeros_like(i), i]))
+                return i + 1, row[-2] > 0, rows.write(tf.cast(i, tf.int32), row)
+
+            rows = tf.TensorArray(tf.float64, size=steps_per_call, element_shape=[len(HEAD) + len(TAIL)])
+            first = (tf.zeros([], tf.int64), tf.constant(True), rows)
+            done, _, rows = tf.while_loop(
+                lambda i, applied, _: (i < steps_per_call) & applied, another, first, parallel_iterations=1
+            )
+            return rows.stack()[:done]
+
         def graph(function: Callable[..., Any], *specs: tf.TensorSpec) -> Callable[..., Any]:
             made: Callable[..., Any] = tf.function(function, autograph=False).get_concrete_function(*specs)
             return made
@@ -169,14 +198,15 @@ class Tower:
         pair, one = tf.TensorSpec([2], tf.int64), tf.TensorSpec([], tf.int64)
         shapes = [tf.TensorSpec([], tf.float32), *(tf.TensorSpec(v.shape, v.dtype) for v in shared.variables)]
         rest = [*shapes, *(shapes[1:] if looks_back else [])]
-        self.step, self.compute = graph(step, pair), graph(read_and_compute, pair)
+        self.steps = graph(steps if steps_per_call > 1 else step, pair)
+        self.compute = graph(read_and_compute, pair)
         self.land, self.apply = graph(land, pair, *rest), graph(apply, one, *shapes)
         self.correct = graph(correct, pair, *rest) if shared.correction else None
 
     def rehearse(self) -> None:
         """Run everything once before a run, when no update is let in: a first call takes far longer than others."""
         pair = tf.constant([0, 0], tf.int64)
-        self.step(pair)
+        self.steps(pair)
         _, *rest = self.compute(pair)
         self.land(pair, *rest)
         _, *average = self.correct(pair, *rest) if self.correct else (True, *rest)

@@ -150,15 +150,16 @@ class VersionLog:
 
 
 def as_rows(worker: Sequence[int], batch: int, report: Any) -> np.ndarray:
-    """Log rows of gradients of the given workers from what a graph reported of each.
+    """Log rows of gradients from what a graph reported of each.
 
-    `report` is a tensor of float64 numbers, HEAD or HEAD and TAIL of each gradient in turn.
+    `report` is a tensor of float64 numbers, HEAD or HEAD and TAIL of each gradient in turn: of one gradient
+    of each of the given workers, or of one worker's from number `batch` on.
     Without the tail the gradients are in flight, until `landed` adds it.
     """
-    numbers = report.numpy().reshape(len(worker), -1)
-    rows = np.zeros((len(worker), len(ROW)))
+    numbers = np.atleast_2d(report.numpy())
+    rows = np.zeros((len(numbers), len(ROW)))
     rows[:, 0] = worker
-    rows[:, 1] = batch
+    rows[:, 1] = batch if len(worker) > 1 else np.arange(batch, batch + len(rows))
     rows[:, 2 : 2 + numbers.shape[1]] = numbers
     return rows
 

@@ -229,25 +229,27 @@ class Trainer(ABC):
         """Log what a round did, and end the run if it was the last or went wrong."""
         if rows is None:
             return
-        if rows[0, AT["applied"]]:
-            self._log.append(thread, rows)
-            if rows[0, AT["end_version"]] + 1 >= self._limit:
+        applied = rows[:, AT["applied"]] > 0
+        if applied.any():
+            self._log.append(thread, rows[applied])
+            if rows[applied, AT["end_version"]].max() + 1 >= self._limit:
                 self._send_home()
-        elif np.isfinite(rows[:, AT["loss"]]).all():
-            if self.gate.stopped or self.version >= self._limit:
-                self._log.in_flight(rows)  # It came too late to be let in.
-                self._send_home()
-                with self._changing:
-                    if self._crew.over.is_set():  # The run ended without this one: say so after all.
-                        self._ended = replace(self._ended, in_flight=self._log.left_in_flight())
-            else:
-                self._log.append(thread, rows)  # The policy threw it away.
-        else:
-            self._log.append(thread, rows)
+        rest = rows[~applied]
+        finite = np.isfinite(rest[:, AT["loss"]])
+        if not finite.all():
+            self._log.append(thread, rest)
             with self._changing:
                 if self._diverged_at is None:
-                    self._diverged_at = int(rows[~np.isfinite(rows[:, AT["loss"]]), AT["read_version"]][0])
+                    self._diverged_at = int(rest[~finite, AT["read_version"]][0])
             self._send_home()
+        elif len(rest) and (self.gate.stopped or self.version >= self._limit):
+            self._log.in_flight(rest)  # It came too late to be let in.
+            self._send_home()
+            with self._changing:
+                if self._crew.over.is_set():  # The run ended without this one: say so after all.
+                    self._ended = replace(self._ended, in_flight=self._log.left_in_flight())
+        elif len(rest):
+            self._log.append(thread, rest)  # The policy, or a remedy, threw it away.
 
     def _fail(self, thread: int, error: BaseException) -> None:
         with self._changing:
