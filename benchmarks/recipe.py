@@ -1,0 +1,146 @@
+"""Logged steps beside the recipe of 2016: `session.run(train_op)` in N threads, nothing logged.
+
+    python benchmarks/recipe.py [--threads 1 2 4 8] [--updates 5000] [--repeats 5] [--json]
+
+The work is the same on every side: least squares with 20 weights, batches of 32 drawn in the graph, plain SGD, no
+coordination. `recipe` is the loop as it was written then. `bare` is a TensorFlow 2 loop, one call a step, that does
+what the engine does but for the log. `logged` is `AsyncTrainer` with `lock_free` access, one call a step; `logged 50`
+makes 50 steps in a call. They take turns, and a ratio is that of medians over the repeats.
+"""
+
+import argparse
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from asyncsgd_edu import AsyncTrainer, Problem, configure_devices
+from asyncsgd_edu.problems.randomness import batch_seed
+from asyncsgd_edu.quiet import keras, tf
+
+RATE = 0.01
+SIDES = ("recipe", "bare", "logged", "logged 50")
+
+
+class LeastSquares(Problem):
+    """Find the 20 weights that made y from x, 32 samples a batch."""
+
+    name = "least squares"
+    batch_size = 32
+    true = np.linspace(-1, 1, 20, dtype=np.float32)
+
+    def initial(self, seed: int) -> list[np.ndarray]:
+        """Zeros, shape [20]."""
+        return [np.zeros(20, np.float32)]
+
+    def batch(self, worker: Any, number: Any, seed: int) -> Any:
+        """Inputs of shape [32, 20] and targets of shape [32]."""
+        x = tf.random.stateless_normal([self.batch_size, 20], batch_seed(seed, worker, number))
+        return x, tf.linalg.matvec(x, tf.constant(self.true))
+
+    def loss(self, parameters: Sequence[Any], batch: Any) -> Any:
+        """Half the mean square."""
+        return 0.5 * tf.reduce_mean(tf.square(tf.linalg.matvec(batch[0], parameters[0]) - batch[1]))
+
+    def evaluate(self, parameters: Sequence[np.ndarray]) -> dict[str, float]:
+        """The distance from the true weights."""
+        return {"loss": float(0.5 * np.sum((parameters[0] - self.true) ** 2))}
+
+
+def in_threads(count: int, updates: int, step: Callable[[int, int], object]) -> None:
+    """Call step(worker, number) from `count` threads, `updates` times in all."""
+
+    def work(worker: int) -> None:
+        for number in range(updates // count):
+            step(worker, number)
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def recipe(threads: int) -> Callable[[int], None]:
+    """The recipe: one train_op, a session, threads."""
+    problem, graph = LeastSquares(), tf.Graph()
+    with graph.as_default(), tf.device("/cpu:0"):
+        weights = tf.compat.v1.get_variable("weights", initializer=problem.initial(0)[0], use_resource=False)
+        number = tf.random.uniform([], maxval=2**31 - 1, dtype=tf.int32)
+        loss = problem.loss([weights], problem.batch(0, number, 0))
+        train_op = tf.compat.v1.train.GradientDescentOptimizer(RATE).minimize(loss)
+        start = tf.compat.v1.global_variables_initializer()
+    session = tf.compat.v1.Session(graph=graph)
+    session.run(start)
+    graph.finalize()
+    return lambda updates: in_threads(threads, updates, lambda _worker, _number: session.run(train_op))
+
+
+def bare(threads: int) -> Callable[[int], None]:
+    """The engine's step without the log, one call of a concrete function a step."""
+    problem = LeastSquares()
+    weights = [tf.Variable(value) for value in problem.initial(0)]
+    optimizer = keras.optimizers.SGD(RATE)
+    optimizer.build(weights)
+
+    @tf.function(input_signature=[tf.TensorSpec([2], tf.int64)], autograph=False)
+    def train_step(batch: Any) -> Any:
+        loss, gradient = problem.gradient([w.read_value() for w in weights], problem.batch(batch[0], batch[1], 0))
+        optimizer.apply(gradient, weights)
+        return loss
+
+    step = train_step.get_concrete_function()
+    return lambda updates: in_threads(
+        threads, updates, lambda worker, number: step(tf.constant([worker, number], tf.int64))
+    )
+
+
+def logged(threads: int, steps_per_call: int) -> Callable[[int], object]:
+    """The trainer."""
+    trainer = AsyncTrainer(
+        LeastSquares(), workers=threads, access="lock_free", optimizer=keras.optimizers.SGD(RATE),
+        steps_per_call=steps_per_call,
+    )  # fmt: skip
+    return trainer.fit
+
+
+def measure(threads: int, updates: int, repeats: int) -> dict[str, float]:
+    """Median steps a second of each side, taking turns."""
+    runs = (recipe(threads), bare(threads), logged(threads, 1), logged(threads, 50))
+    rates: dict[str, list[float]] = {side: [] for side in SIDES}
+    for repeat in range(repeats + 1):
+        for side, run in zip(SIDES, runs, strict=True):
+            start = time.perf_counter()
+            run(updates)
+            if repeat:  # The first is a warm-up.
+                rates[side].append(updates / (time.perf_counter() - start))
+    return {side: statistics.median(found) for side, found in rates.items()}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--updates", type=int, default=5000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    configure_devices(8)
+    rows = [{"threads": n, **measure(n, options.updates, options.repeats)} for n in options.threads]
+    if options.json:
+        print(json.dumps(rows))
+        return
+    print("steps a second, 20-weight least squares; / is the ratio of medians")
+    print("threads" + "".join(f"{side:>11}" for side in SIDES) + "   logged / bare   logged 50 / recipe")
+    for row in rows:
+        cells = "".join(f"{row[side]:11.0f}" for side in SIDES)
+        one, fifty = row["logged"] / row["bare"], row["logged 50"] / row["recipe"]
+        print(f"{row['threads']:7}{cells}{one:16.2f}{fifty:21.2f}")
+
+
+if __name__ == "__main__":
+    main()
