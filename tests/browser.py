@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = [
@@ -53,6 +54,17 @@ LINE_END = """name => {
     if (!plot) return 0;
     const points = plot.calcdata[plot.data.findIndex(line => line.name?.startsWith(name))];
     return Math.max(0, ...points.map(point => point.x).filter(Number.isFinite));
+}"""
+# What a reader cannot see whole: words that their box is too narrow for, and what reaches beyond the last output.
+CUT_OFF = """() => {
+    const outputs = [...document.querySelectorAll('.jp-OutputArea-output')];
+    const output = outputs.filter(o => o.querySelector('button')).at(-1);
+    const right = output.getBoundingClientRect().right + 1;
+    const beyond = [...output.querySelectorAll('button, th, td, .js-plotly-plot text')].filter(
+        e => e.textContent.trim() && e.getBoundingClientRect().right > right);
+    const narrow = [...output.querySelectorAll('button, .widget-label, .widget-html-content')].filter(
+        e => e.scrollWidth > e.clientWidth + 1);
+    return [...new Set([...beyond, ...narrow].map(e => e.textContent.trim()).filter(words => words))];
 }"""
 START = 120  # Seconds that a server, a page or a kernel may take to come up on a loaded machine.
 
@@ -180,6 +192,37 @@ class Notebook:
     def choose(self, label: str, option: str) -> None:
         """Choose from a menu."""
         self.field(label).locator("select").last.select_option(label=option)
+
+    def size(self, width: int, height: int) -> None:
+        """Resize the window, and wait until the page has followed and the plots are as wide as their places."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        # JupyterLab lays itself out in the frame after the event, plotly in one after that.
+        self.page.evaluate(
+            "async () => { for (let i = 0; i < 5; i++) await new Promise(next => requestAnimationFrame(next)); }"
+        )
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('.jp-OutputArea .js-plotly-plot')].every("
+            "p => Math.abs(p.querySelector('svg').getBoundingClientRect().width - p.clientWidth) < 2)",
+            timeout=1000 * START,
+        )
+
+    def cut_off(self, seconds: float = 10) -> list[str]:
+        """Words in the last dashboard that cannot be read whole, once so much time to lay it out has passed."""
+        try:
+            self.page.wait_for_function(f"() => ({CUT_OFF})().length === 0", timeout=1000 * seconds)
+        except PlaywrightTimeout:
+            return list(self.page.evaluate(CUT_OFF))
+        return []
+
+    def top_of_plot(self) -> float:
+        """Where the last plot begins, in pixels below the top of the dashboard."""
+        return float(
+            self.page.evaluate(
+                "() => { const plot = [...document.querySelectorAll('.jp-OutputArea .js-plotly-plot')].at(-1);"
+                "return plot.getBoundingClientRect().top"
+                " - plot.closest('.jp-OutputArea-output').getBoundingClientRect().top; }"
+            )
+        )
 
     def text(self) -> str:
         """All that the outputs say."""

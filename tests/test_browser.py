@@ -90,3 +90,56 @@ def test_a_class_can_use_the_first_notebook(first_notebook: Notebook) -> None:
     lab.await_text(rf"finished · version {version + 50} of {version + 50}", 120)
     says_what_the_trace_says(lab, "finished")
     assert lab.errors == []
+
+
+def test_nothing_is_cut_off_and_nothing_jumps(first_notebook: Notebook) -> None:
+    lab = first_notebook
+    lab.run_all(300)
+    lab.await_text("ready · version 0", 10)
+    lab.choose("Injected duration", "exponential")
+    lab.type("Updates", 200)
+    lab.await_text(r"mean staleness N - 1 = \d+ · [\d.]+ ms per update \+ arithmetic", 30)
+    for width in (960, 1280, 1920):
+        lab.size(width, 1100)
+        assert lab.cut_off() == []
+        top = lab.top_of_plot()
+        lab.press("Run", 60)
+        lab.await_text(r"running · version [1-9]", 120)
+        assert lab.top_of_plot() == top
+        lab.await_text(r"finished · version 200 of 200", 120)
+        assert lab.top_of_plot() == top
+        assert lab.cut_off() == []
+        lab.press("Reset")
+        lab.await_text("ready · version 0", 30)
+
+    # The widest that it can say.
+    lab.press("simulated")
+    lab.slide("Workers", 1000)
+    lab.choose("Duration", "shifted exponential")
+    lab.choose("Policy", "stale-synchronous")
+    lab.type("bound", 10)
+    lab.press("Run", 60)
+    lab.await_text(r"finished · version 200 of 200 · mean staleness [\d.]+, each at most 20979", 120)
+    lab.await_text(r"≤ 20979", 30)
+    for width in (960, 1280, 1920):
+        lab.size(width, 1100)
+        assert lab.cut_off() == []
+    assert lab.errors == []
+
+
+def test_a_long_replay_is_paused_and_stopped(first_notebook: Notebook) -> None:
+    lab = first_notebook
+    lab.run_all(300)
+    lab.press("simulated")
+    lab.choose("Duration", "exponential")
+    lab.type("Updates", 500_000)
+    lab.press("Run", 60)
+    lab.await_text(r"replaying ·", 120)
+    lab.press("Pause")
+    lab.await_text(r"replay paused ·", 60)
+    lab.press("Resume")
+    lab.await_text(r"replaying ·", 60)
+    lab.press("Stop")
+    says_what_the_trace_says(lab, "stopped")
+    assert lab.ask("print(0 < lab.trace.version < 500_000, lab.wait(0))").split() == ["True", "True"]
+    assert lab.errors == []

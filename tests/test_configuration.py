@@ -111,11 +111,12 @@ def test_a_simulation_needs_durations() -> None:
         simulated(duration_law="none")
 
 
-def test_a_simulation_that_nobody_could_wait_for_is_refused() -> None:
-    cnn = {"problem": "digits-cnn", "policy": "synchronous"}
-    assert simulated(**cnn, updates=200).updates == 200
-    with pytest.raises(ValueError, match="at most 20000 gradients, got 201 updates of up to 100: take fewer"):
-        simulated(**cnn, updates=201)
+def test_a_simulation_that_memory_has_no_room_for_is_refused() -> None:
+    everybody = {"problem": "digits-cnn", "policy": "synchronous"}
+    assert simulated(**everybody, updates=10_000).updates == 10_000
+    with pytest.raises(ValueError, match="at most 1000000 gradients, got 10001 updates of up to 100: take fewer"):
+        simulated(**everybody, updates=10_001)
+    assert Configuration(updates=10**9).updates == 10**9  # Threads are stopped when somebody has seen enough.
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,17 @@
 """The dashboard, pressed from code: what its buttons do, what it says, which thread does it."""
 
+import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 from test_series import make_trace, prefix
 
 from asyncsgd_edu.trace import Trace
+from asyncsgd_edu.view.conductor import Conductor
 from asyncsgd_edu.view.configuration import Configuration
 from asyncsgd_edu.view.lab import Lab
 from asyncsgd_edu.view.virtual import VirtualRun
@@ -180,7 +183,7 @@ def test_real_towers_have_no_staleness(eight_devices: list[str]) -> None:
     lab.run(wait=True)
     assert "every staleness is 0" in lab.status
     assert lab.runs[0].mean_staleness == 0
-    assert lab.runs[0].expected is None
+    assert "every staleness 0" in lab.prediction
     lab.close()
 
 
@@ -278,9 +281,11 @@ def test_the_table_compares_the_runs(lab: Lab, puppets: list[Puppet]) -> None:
     assert "Finished runs are listed here" in lab._table.value
     begin(lab, puppets).go(60)
     assert lab.wait(LONG)
-    row = lab._table.value.split("<tbody>")[1]
-    for cell in ("threads", "quadratic", "finished", "60", f"{lab.runs[0].mean_staleness:.2f}", "0.25", "0.875"):
-        assert f">{cell}</td>" in row
+    assert "threads · 2 workers · asynchronous · quadratic · learning rate 0.05 · durations none" in lab._table.value
+    run = lab.runs[0]
+    pace = f"{1000 * run.seconds / 60:.3g}"
+    cells = ["finished", "60", f"{run.seconds:.2f}", f"{run.mean_staleness:.2f}", "1", pace, "-", "0.25", "0.875"]
+    assert re.findall(r"<td [^>]*>([^<]*)</td>", lab._table.value)[1:] == cells
 
 
 def test_the_axis_changes_without_a_run_under_way(lab: Lab, puppets: list[Puppet]) -> None:
@@ -410,9 +415,11 @@ def test_a_simulated_run_is_shown_like_a_real_one(eight_devices: list[str], virt
     assert curve(virtual)[-1] == 300
     (law,) = [line for line in virtual._view.figure.data if line.name == "geometric law, memoryless"]
     assert len(law.x)
-    row = virtual._table.value.split("<tbody>")[1]
-    for cell in ("simulated", "200", "asynchronous", "exponential, 10 ms", "finished", "300"):
-        assert f">{cell}</td>" in row
+    assert "simulated · 200 workers · asynchronous · quadratic" in virtual._table.value
+    assert "durations exponential, 10 ms" in virtual._table.value
+    (run,) = virtual.runs
+    assert f"{1000 * run.seconds / 300:.3g} ms per update (predicted 0.05 ms)" in virtual.status
+    assert "mean staleness N - 1 = 199 · 0.05 ms per update" in virtual.prediction
 
 
 def test_a_simulated_run_goes_on_as_one_long_run(eight_devices: list[str], virtual: Lab) -> None:
@@ -435,7 +442,7 @@ def test_a_policy_that_is_not_asynchronous_has_no_law(eight_devices: list[str], 
     virtual._controls["updates"].value = 20
     virtual.run(wait=True)
     assert "every staleness is 0" in virtual.status
-    assert virtual.runs[0].expected is None
+    assert "every staleness 0 · 0.15 ms per update" in virtual.prediction
     assert virtual.trace is not None
     assert len(virtual.trace) > 20 * 3
 
@@ -457,32 +464,180 @@ def test_stop_comes_before_the_arithmetic(
     virtual._stop.click()
     may_go_on.set()
     assert virtual.wait(LONG)
-    assert "<b>stopped</b> · version 300 of 300" in virtual.status
-    assert "no loss computed" in virtual.status
-    assert [(run.how, run.updates) for run in virtual.runs] == [("stopped", 300)]
+    assert "<b>stopped</b> · version 0 of 300" in virtual.status
+    assert [(run.how, run.updates) for run in virtual.runs] == [("stopped", 0)]
     assert not virtual._run.disabled
 
 
-def test_nothing_can_be_pressed_while_the_arithmetic_is_done(
+class Held:
+    """Holds a replay where it asks for the third time: some of its rows are done, and not all."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self.reached, self.may_go_on = 0, threading.Event(), threading.Event()
+        between = Conductor._between
+
+        def held(conductor: Conductor) -> bool:
+            self.asked += 1
+            if self.asked == 3:
+                self.reached.set()
+                assert self.may_go_on.wait(LONG)
+            return between(conductor)
+
+        monkeypatch.setattr(Conductor, "_between", held)
+
+    def press(self, lab: Lab, *buttons: str) -> None:
+        """Run, and press these buttons in the middle of the replay."""
+        lab._run.click()
+        assert self.reached.wait(LONG)
+        assert "<b>replaying</b>" in lab.status
+        for button in buttons:
+            getattr(lab, button).click()
+        self.may_go_on.set()
+
+
+def lab_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("asyncsgd")]
+
+
+def test_a_long_replay_is_stopped_with_the_losses_done_so_far(
     eight_devices: list[str], virtual: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replaying, may_go_on, names = threading.Event(), threading.Event(), []
-
-    def held(run: VirtualRun) -> None:
-        names.append(threading.current_thread().name)
-        replaying.set()
-        assert may_go_on.wait(LONG)
-        run.stop()
-
-    monkeypatch.setattr(VirtualRun, "advance", held)
-    virtual._run.click()
-    assert replaying.wait(LONG)
-    buttons = (virtual._run, virtual._stop, virtual._pause, virtual._step, virtual._reset)
-    assert [button.disabled for button in buttons] == [True] * 5
-    assert "doing the arithmetic" in virtual.status
-    may_go_on.set()
+    virtual._controls["updates"].value = 500_000
+    Held(monkeypatch).press(virtual, "_stop")
     assert virtual.wait(LONG)
-    assert names == ["asyncsgd-lab"]
+    trace = virtual.trace
+    assert trace is not None
+    assert 0 < len(trace) < 1000
+    assert np.isfinite(trace.loss).all()
+    assert trace.audit() == []
+    assert trace.header.ended.how == virtual.trainer.state == "stopped"
+    assert f"<b>stopped</b> · version {len(trace)} of 500000" in virtual.status
+    assert curve(virtual)[-1] == len(trace)
+    (run,) = virtual.runs
+    assert (run.how, run.updates) == ("stopped", len(trace))
+    assert run.loss == virtual.trainer.evaluate()["loss"]
+    assert lab_threads() == []
+
+
+def test_a_run_that_was_stopped_in_its_replay_goes_on(
+    eight_devices: list[str], virtual: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    virtual._controls["updates"].value = 500_000
+    Held(monkeypatch).press(virtual, "_stop")
+    assert virtual.wait(LONG)
+    first = virtual.trace
+    assert first is not None
+    virtual._controls["updates"].value = 50
+    virtual.run(wait=True)
+    assert virtual.trace is not None
+    assert virtual.trace.version == first.version + 50
+    assert virtual.trace.loss[: len(first)].tolist() == first.loss.tolist()
+    assert [(run.how, run.after) for run in virtual.runs] == [("stopped", None), ("finished", 1)]
+
+
+def test_a_replay_is_paused_and_resumed(
+    eight_devices: list[str], virtual: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(monkeypatch)
+    held.press(virtual, "_pause")
+    assert says(virtual, "<b>replay paused</b>")
+    buttons = (virtual._run, virtual._stop, virtual._pause, virtual._step, virtual._reset)
+    assert [button.disabled for button in buttons] == [True, False, False, True, False]
+    assert virtual._pause.description == "Resume"
+    asked = held.asked
+    # Work goes on being done while it is paused, but not this run's.
+    virtual._controls["by"].value = "seconds"
+    assert done(virtual)
+    assert virtual._view.by == "seconds"
+    assert (held.asked, virtual.trainer.state) == (asked, "paused")
+    virtual._pause.click()
+    assert virtual.wait(LONG)
+    assert "<b>finished</b> · version 300 of 300" in virtual.status
+    assert virtual._pause.description == "Pause"
+
+
+def done(lab: Lab) -> bool:
+    """Wait until the conductor has done all that was posted before."""
+    reached = threading.Event()
+    lab._conductor.post(reached.set)
+    return reached.wait(LONG)
+
+
+def test_a_paused_replay_is_stopped(eight_devices: list[str], virtual: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    Held(monkeypatch).press(virtual, "_pause")
+    assert says(virtual, "<b>replay paused</b>")
+    virtual._stop.click()
+    assert virtual.wait(LONG)
+    (run,) = virtual.runs
+    assert run.how == "stopped"
+    assert 0 < run.updates < 300
+    assert lab_threads() == []
+
+
+@pytest.mark.parametrize("buttons", [("_reset",), ("_pause", "_reset")])
+def test_reset_ends_a_replay(
+    eight_devices: list[str], virtual: Lab, monkeypatch: pytest.MonkeyPatch, buttons: tuple[str, ...]
+) -> None:
+    virtual._controls["updates"].value = 500_000
+    Held(monkeypatch).press(virtual, *buttons)
+    assert virtual.wait(LONG)
+    assert "<b>ready</b> · version 0" in virtual.status
+    assert virtual.trace is not None
+    assert len(virtual.trace) == 0
+    assert [run.how for run in virtual.runs] == ["stopped"]
+    assert curve(virtual) == []
+    assert lab_threads() == []
+
+
+def test_the_arithmetic_is_done_on_the_one_thread_and_counts_as_nothing_before(
+    eight_devices: list[str], virtual: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = []
+    advance = VirtualRun.advance
+
+    def noted(run: VirtualRun, stop: Callable[[], bool]) -> None:
+        names.append((threading.current_thread().name, virtual._progress.value, virtual._count.value))
+        advance(run, stop)
+
+    monkeypatch.setattr(VirtualRun, "advance", noted)
+    virtual.run(wait=True)
+    assert names == [("asyncsgd-lab", 0, "0 of 300")]
+    assert (virtual._progress.value, virtual._count.value) == (300, "300 of 300")
+
+
+def test_the_prediction_follows_the_controls(lab: Lab) -> None:
+    assert "mean staleness N - 1 = 1 · no law for the time per update: real durations" in lab.prediction
+    lab._controls["threads"].value = 8
+    lab._controls["duration_law"].value = "exponential"
+    assert "mean staleness N - 1 = 7 · 1.25 ms per update + arithmetic" in lab.prediction
+    lab._controls["policy"].value = "stale-synchronous"
+    assert "each staleness at most 35 · no law for the time per update under this policy" in lab.prediction
+    lab._controls["mode"].value = "towers"
+    lab._controls["gpus"].value = 4
+    assert "every staleness 0 · 20.8 ms per update + arithmetic" in lab.prediction
+    lab._controls["updates"].value = 0
+    assert "cannot be run: updates must be a whole number from 1 to 1000000000, got 0" in lab.prediction
+
+
+def test_what_is_predicted_is_drawn_before_the_run_and_stays(lab: Lab, puppets: list[Puppet]) -> None:
+    def line() -> list[float]:
+        (found,) = [t for t in lab._view.figure.data if t.name == "N - 1"]
+        return list(found.x)
+
+    assert line() == [1, 1]
+    lab._controls["threads"].value = 6
+    assert lab.wait(LONG)
+    assert line() == [5, 5]
+    puppet = begin(lab, puppets)
+    assert line() == [5, 5]
+    lab._controls["threads"].value = 9  # Of the next run: this one keeps its own.
+    assert done(lab)
+    assert line() == [5, 5]
+    puppet.go(60)
+    assert lab.wait(LONG)
+    lab._reset.click()
+    assert lab.wait(LONG)
+    assert line() == [8, 8]
 
 
 def test_a_control_that_would_do_nothing_is_disabled(lab: Lab) -> None:

@@ -11,7 +11,7 @@ from test_series import make_trace, prefix, with_columns
 from asyncsgd_edu.trace import COLUMNS, Ended, Header, Trace
 from asyncsgd_edu.view import figures, series
 from asyncsgd_edu.view.live import LiveView
-from asyncsgd_edu.view.live_figure import MOST_FINISHED, Finished, LiveFigure, frame
+from asyncsgd_edu.view.live_figure import COLUMN, MOST_FINISHED, Finished, LiveFigure, frame, wrapped
 
 LONG = 20.0  # Seconds that nothing here takes.
 
@@ -116,9 +116,81 @@ def test_empty_diverged_and_uncomputed_traces_have_a_frame(view: LiveView) -> No
     loss = np.append(np.ones(99), np.inf)
     view.draw(with_columns(make_trace(100, ended=Ended("diverged", version=99)), loss=loss))
     assert "not finite at version 99" in view.text.value
-    assert named(view, "this run: not finite at version 99").x.tolist() == [99]
+    assert named(view, "this run: not finite<br>at version 99").x.tolist() == [99]
     view.draw(with_columns(make_trace(100, workers=3), loss=np.full(100, np.nan)))
     assert "no finite loss" in view.text.value
+
+
+@pytest.mark.parametrize("bad", ["x", 4, [], object()])
+def test_what_is_not_a_trainer_is_refused_at_once(view: LiveView, bad: object) -> None:
+    for use in (LiveView, view.watch):
+        with pytest.raises(TypeError, match=r"trainer must be a trainer such as AsyncTrainer\(...\), or None, got "):
+            use(bad)  # type: ignore[operator]
+    with pytest.raises(TypeError, match="a figure is drawn from a Trace such as trainer.trace, got"):
+        view.draw(bad)  # type: ignore[arg-type]
+    with pytest.raises((TypeError, ValueError), match="by must be one of"):
+        LiveView(by=bad)  # type: ignore[arg-type]
+    assert "asyncsgd-live" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_trace_in_place_of_its_trainer_gets_a_hint() -> None:
+    with pytest.raises(TypeError, match=r"a trace is shown by LiveView\(\).draw\(trace\)"):
+        LiveView(make_trace(5))  # type: ignore[arg-type]
+
+
+EXPECTED = [
+    ("asynchronous", 8, "N - 1", 7, "predicted: mean N - 1 = 7"),
+    ("k-batch-async (k 10)", 100, "(N - 1)/k", 9.9, "predicted: mean (N - 1)/k = 9.9"),
+    ("k-async (k 2)", 8, "(N - k)/k", 3, "predicted: mean (N - k)/k = 3"),
+    ("stale-synchronous (bound 2)", 8, "bound", 35, "predicted: each staleness at most 35"),
+    ("synchronous", 4, "no staleness", 0, "predicted: every staleness 0"),
+]
+
+
+@pytest.mark.parametrize(("policy", "workers", "name", "at", "words"), EXPECTED)
+def test_what_is_predicted_is_drawn_before_the_run(
+    view: LiveView, policy: str, workers: int, name: str, at: float, words: str
+) -> None:
+    view.expect(Header("", workers, policy=policy))
+    line = named(view, name)
+    assert list(line.x) == [at, at]
+    assert line.text[1].strip()
+    assert view.figure.layout.xaxis2.range[1] > at
+    assert view.figure.layout.annotations[1].text == f"<b>Staleness</b><br>{words}"
+    assert (len(named(view, "geometric law, memoryless").x) > 0) == (policy == "asynchronous")
+
+
+def test_a_bound_that_is_far_out_is_said_and_not_drawn(view: LiveView) -> None:
+    view.expect(Header("", 8, policy="stale-synchronous (bound 1000)"))
+    assert len(named(view, "predicted").x) == 0
+    assert "each staleness at most 14007" in view.figure.layout.annotations[1].text
+
+
+def test_where_there_is_no_law_the_figure_says_so(view: LiveView) -> None:
+    view.expect(Header("", 8, policy="hope"))
+    assert len(named(view, "predicted").x) == 0
+    assert "no law for the staleness under this policy" in view.figure.layout.annotations[1].text
+
+
+def test_a_run_that_is_shown_is_not_disturbed_by_what_is_expected_next(view: LiveView) -> None:
+    view.draw(make_trace(500))
+    view.expect(Header("", 50))
+    assert list(named(view, "N - 1").x) == [3, 3]
+    view.clear()
+    assert list(named(view, "N - 1").x) == [49, 49]
+
+
+def test_the_bound_stays_beside_what_is_measured(view: LiveView) -> None:
+    trace = make_trace(200)
+    view.draw(Trace(Header("AsyncTrainer", 4, policy="stale-synchronous (bound 1)"), trace.columns))
+    assert list(named(view, "bound").x) == [9, 9]
+    assert f"mean staleness {trace.mean_staleness:.2f}, each at most 9" in view.text.value
+
+
+def test_a_legend_label_fits_a_narrow_column() -> None:
+    lines = wrapped("run 12: 16 threads on 8 GPUs, stale-synchronous (bound 999)").split("<br>")
+    assert max(map(len, lines)) <= COLUMN
+    assert lines[-1] == "(bound\u00a0999)"
 
 
 def test_finished_runs_are_drawn_behind_thinner(view: LiveView) -> None:

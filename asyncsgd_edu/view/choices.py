@@ -12,6 +12,9 @@ from asyncsgd_edu.rules.durations import Constant, Duration, Exponential, Shifte
 from asyncsgd_edu.rules.skewed_durations import Pareto
 
 FACTOR = 10  # How many times as long the straggler takes.
+# Gradients of a simulated run. They are held in memory, about half a kilobyte each while they are replayed. And
+# making, checking and laying out the schedule, the parts that nobody can stop, take a second or two for so many.
+MOST_GRADIENTS = 1_000_000
 
 _WITHOUT: dict[str, Callable[[], policies.Policy[Any]]] = {
     "asynchronous": policies.Asynchronous,
@@ -68,6 +71,16 @@ def gradients_per_update(policy: str, constant: int, workers: int) -> int:
     if policy in ("k-async", "k-batch-async"):
         return constant
     return workers + (constant - 1 if policy == "k-batch-sync" else 0)
+
+
+def check_gradients(policy: policies.Policy[Any], workers: int, updates: int) -> None:
+    """Raise ValueError if a simulated run of so many updates could have more than `MOST_GRADIENTS`."""
+    each = gradients_per_update(policy.name, next(iter(vars(policy).values()), 0), workers)
+    if each * updates > MOST_GRADIENTS:
+        raise ValueError(
+            f"a simulated run may have at most {MOST_GRADIENTS} gradients, got {updates} updates of up to {each}: "
+            f"take fewer updates or workers, or reset a run that has gone on for long"
+        )
 
 
 def duration_of(law: str, mean: float) -> Duration | None:

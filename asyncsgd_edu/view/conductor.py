@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING
 from asyncsgd_edu.view import panels
 from asyncsgd_edu.view.configuration import Configuration
 from asyncsgd_edu.view.live import GOING, INTERVAL, LiveView
-from asyncsgd_edu.view.live_figure import MOST_FINISHED, Finished
+from asyncsgd_edu.view.live_figure import MOST_FINISHED, NO_RUN, Finished, wrapped
 from asyncsgd_edu.view.series import Digest
 from asyncsgd_edu.view.virtual import VirtualRun
 
 if TYPE_CHECKING:
     from asyncsgd_edu.engines.trainer import Trainer
     from asyncsgd_edu.trace import Trace
+
+REPLAYING = ("replaying", "replay paused")  # What a simulated run is while its arithmetic is done.
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,6 @@ class Run:
     updates: int
     seconds: float
     mean_staleness: float
-    expected: int | None
     loss: float
     accuracy: float | None
     curve: Finished
@@ -43,7 +44,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Report:
-    """What the status line says. `state` is a trainer's, or `building`, `simulated`, `replaying` or `evaluating`."""
+    """What the status line says.
+
+    `state` is a trainer's, or `building`, `simulated`, `replaying`, `replay paused` or `evaluating`.
+    """
 
     state: str = "ready"
     version: int = 0
@@ -52,6 +56,7 @@ class Report:
     staleness: str = ""
     loss: str = ""
     accuracy: float | None = None
+    pace: str = ""
     conditions: str = ""
     problem: str = ""  # What went wrong, in words; empty while nothing has.
 
@@ -64,6 +69,8 @@ class Conductor:
     """
 
     def __init__(self, view: LiveView, report: Callable[[Report], None]) -> None:
+        if not isinstance(view, LiveView) or not callable(report):
+            raise TypeError(f"a conductor needs a LiveView and what takes a Report, got {view!r} and {report!r}")
         self.view = view
         self.trainer: Trainer | VirtualRun | None = None
         self.runs: tuple[Run, ...] = ()
@@ -122,6 +129,11 @@ class Conductor:
         self._cancel.set()
         self.post(self._reset)
 
+    def expect(self, configuration: Configuration | None) -> None:
+        """Show, while there is no run, what the laws say of this one; None for controls that cannot be run."""
+        coming = NO_RUN if configuration is None else configuration.header
+        self.post(lambda: self.view.expect(coming))
+
     def post(self, command: Callable[[], None]) -> None:
         """Have `command` called on this thread."""
         with self._wake:
@@ -162,6 +174,7 @@ class Conductor:
         if not goes_on:
             self.trainer, self._made_of, self._after = None, None, None
             self._show_finished()
+            self.view.expect(configuration.header)
             self.view.clear()
             self.trainer = configuration.trainer()
             self._made_of = configuration.of_trainer
@@ -182,17 +195,34 @@ class Conductor:
         """Do the arithmetic of a simulated schedule, unless it was stopped."""
         if self._watching and isinstance(self.trainer, VirtualRun):
             self._say(replace(self._report, state="replaying"))
-            self.trainer.advance()
+            self.trainer.advance(self._between)
+
+    def _between(self) -> bool:
+        """Asked a few times a second by a replay: do what was posted, wait while it is paused; whether to end it."""
+        assert self.trainer is not None
+        while not self._cancel.is_set():
+            with self._wake:
+                if not self._commands:
+                    if self.trainer.state != "paused":
+                        return False
+                    self._wake.wait()  # What is posted wakes it, a Stop included.
+                    continue
+                command = self._commands.popleft()
+            command()
+        return True
 
     def _look(self) -> None:
         assert self.trainer is not None
         state = self.view.look(self.trainer)
         numbers = self.view.digest
         header = self.trainer.header
-        going = "simulated" if isinstance(self.trainer, VirtualRun) else state
+        virtual = isinstance(self.trainer, VirtualRun) and state in GOING
+        going = "simulated" if virtual else state
         self._say(replace(
-            self._report, state=going if state in GOING else "evaluating", version=numbers.version,
+            self._report, state=going if state in GOING else "evaluating",
+            version=self._report.first if virtual else numbers.version,  # Of a schedule nothing is computed yet.
             staleness=panels.staleness_words(header, numbers), loss=panels.loss_words(header, numbers),
+            pace=self._running.prediction.pace(numbers.seconds, numbers.version) if self._running else "",
             conditions=panels.conditions(header), accuracy=None,
         ))  # fmt: skip
         if state not in GOING:
@@ -213,10 +243,10 @@ class Conductor:
             problem = f"the loss was not finite at version {trace.header.ended.version}: try a smaller learning rate"
         scores = trainer.evaluate()
         number = len(self.runs) + 1
-        label = f"run {number}: {configuration.label}".replace(", ", "<br>")  # For a legend's narrow column.
+        label = wrapped(f"run {number}: {configuration.label}")
         run = Run(
             number, self._after, configuration, state, numbers.version, numbers.seconds, numbers.mean_staleness,
-            trainer.workers - 1 if panels.marks_law(trace.header) else None, scores["loss"], scores.get("accuracy"),
+            scores["loss"], scores.get("accuracy"),
             Finished(number, label, numbers.curve, trace.header.batch_size),
         )  # fmt: skip
         self.runs = (*self.runs, run)
@@ -229,12 +259,15 @@ class Conductor:
 
     def _toggle(self) -> None:
         trainer = self.trainer
-        if trainer is None or isinstance(trainer, VirtualRun):
-            return  # A simulation is over before it could be paused.
+        virtual = isinstance(trainer, VirtualRun)
+        if trainer is None or (virtual and self._report.state not in REPLAYING):
+            return  # The schedule is made before it could be paused.
         if trainer.state == "paused":
             trainer.resume()
         elif trainer.state == "running":
             trainer.pause()
+        if virtual:
+            self._say(replace(self._report, state=REPLAYING[trainer.state == "paused"]))
 
     def _step(self) -> None:
         if self.trainer is not None and not isinstance(self.trainer, VirtualRun) and self.trainer.state == "paused":

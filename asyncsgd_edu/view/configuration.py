@@ -11,7 +11,9 @@ from asyncsgd_edu.problems.catalogue import PROBLEMS
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_UPDATES, one_of, positive_number, whole_number
 from asyncsgd_edu.rules.durations import Duration
 from asyncsgd_edu.rules.policies import Policy
-from asyncsgd_edu.view.choices import LAWS, POLICIES, constant_of, duration_of, gradients_per_update, policy_of
+from asyncsgd_edu.trace import Header
+from asyncsgd_edu.view.choices import LAWS, POLICIES, check_gradients, constant_of, duration_of, policy_of
+from asyncsgd_edu.view.predictions import Prediction, predict
 from asyncsgd_edu.view.series import AXES
 
 if TYPE_CHECKING:
@@ -23,8 +25,6 @@ MOST_THREADS = 16
 MOST_SIMULATED = 1000
 MOST_GPUS = 8
 MOST_CONSTANT = 1000
-# Gradients of a simulated run, whose arithmetic nobody can stop: at most about a minute of it.
-MOST_GRADIENTS = {"quadratic": 1_000_000, "digits-linear": 200_000, "digits-mlp": 100_000, "digits-cnn": 20_000}
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,7 @@ class Configuration:
     def _check_simulated(self) -> None:
         if self.duration_law == "none":
             raise ValueError(f"a simulation needs durations: duration_law must be one of {LAWS[1:]}, got 'none'")
-        each = gradients_per_update(self.policy, self.constant, self.threads)
-        most = MOST_GRADIENTS[self.problem]
-        if each * self.updates > most:
-            raise ValueError(
-                f"a simulated run on {self.problem} may have at most {most} gradients, got {self.updates} updates "
-                f"of up to {each}: take fewer updates or workers, or a simpler problem"
-            )
+        check_gradients(self.rule, self.threads, self.updates)
 
     @property
     def workers(self) -> int:
@@ -114,14 +108,30 @@ class Configuration:
 
     @property
     def label(self) -> str:
-        """Mode and size in a few words, for a legend or a table."""
+        """Mode and size in a few words, for a legend."""
         if self.mode == "towers":
             return f"{self.gpus} tower" + "s" * (self.gpus > 1)
         rule = "" if self.policy == "asynchronous" else f", {self.rule}"
         if self.mode == "simulated":
-            return f"{self.threads} virtual worker" + "s" * (self.threads > 1) + rule
+            return f"{self.threads} simulated{rule}"
         over = f" on {self.gpus} GPUs" if self.gpus > 1 else ""
         return f"{self.threads} thread" + "s" * (self.threads > 1) + over + rule
+
+    @property
+    def header(self) -> Header:
+        """What will be run, as far as a prediction needs it."""
+        durations = self.durations.describe() if self.durations else None
+        policy = "synchronous" if self.mode == "towers" else str(self.rule)
+        clock = "virtual" if self.mode == "simulated" else "real"
+        return Header("", self.workers, policy=policy, durations=durations, clock=clock)
+
+    @property
+    def prediction(self) -> Prediction:
+        """What the laws say of it."""
+        towers, simulated = self.mode == "towers", self.mode == "simulated"
+        policy = "synchronous" if towers else self.policy
+        constant = None if constant_of(policy) is None else self.constant
+        return predict(policy, constant, self.workers, self.durations, virtual=simulated)
 
     @property
     def of_trainer(self) -> "Configuration":

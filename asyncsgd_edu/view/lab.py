@@ -4,7 +4,7 @@ Widgets hold the controls and compute nothing. A callback reads them into a
 `Configuration` and hands it on; it may be called on any thread, and returns at once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -12,7 +12,7 @@ import ipywidgets as widgets
 from asyncsgd_edu.problems.catalogue import PROBLEMS
 from asyncsgd_edu.view import wording
 from asyncsgd_edu.view.choices import LAWS, POLICIES, constant_of
-from asyncsgd_edu.view.conductor import Conductor, Report, Run
+from asyncsgd_edu.view.conductor import REPLAYING, Conductor, Report, Run
 from asyncsgd_edu.view.configuration import MODES, MOST_CONSTANT, MOST_GPUS, Configuration, most_threads
 from asyncsgd_edu.view.live import GOING, LiveView
 from asyncsgd_edu.view.series import AXES
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from asyncsgd_edu.trace import Trace
     from asyncsgd_edu.view.virtual import VirtualRun
 
-BUSY = ("building", "simulated", "replaying", "evaluating")  # A run is under way, but nothing that could be paused.
+BUSY = ("building", "simulated", "evaluating")  # A run is under way, but nothing that could be paused.
 
 
 class Lab(widgets.VBox):
@@ -54,7 +54,8 @@ class Lab(widgets.VBox):
         )
         self._make_controls(first)
         self._make_buttons()
-        self._status = widgets.HTML(layout={"height": "48px", "margin": "0 8px"})
+        self._predicted = widgets.HTML(layout={"min_height": "22px", "margin": "2px 8px 2px 2px"})
+        self._status = widgets.HTML(layout={"min_height": "88px", "margin": "0 8px"})
         self._table = widgets.HTML(wording.table(()), layout={"margin": "0 8px", "overflow": "auto"})
         self._view = LiveView(by=first.by)
         self._conductor = Conductor(self._view, self._show)
@@ -62,6 +63,8 @@ class Lab(widgets.VBox):
         self.layout.width = "100%"
         self._show(Report())
         self._adapt_controls()
+        self._view.expect(first.header)
+        self._predict()
 
     # --- for notebooks and tests ------------------------------------------
 
@@ -84,6 +87,11 @@ class Lab(widgets.VBox):
     def runs(self) -> tuple[Run, ...]:
         """The runs that have ended, in order."""
         return self._conductor.runs
+
+    @property
+    def prediction(self) -> str:
+        """What the laws say of the controls as they are now, as shown (HTML)."""
+        return str(self._predicted.value)
 
     @property
     def status(self) -> str:
@@ -139,33 +147,33 @@ class Lab(widgets.VBox):
     def _make_controls(self, first: Configuration) -> None:
         def field(kind: type[Any], label: str, name: str, width: str, **more: Any) -> Any:
             style = {"description_width": "initial"}
-            layout = {"width": width, "margin": "2px 16px 2px 2px"}
+            layout = {"width": width, "margin": "2px 12px 2px 2px"}
             return kind(value=getattr(first, name), description=label, style=style, layout=layout, **more)
 
-        def choice(name: str, options: Sequence[str], tooltips: Sequence[str]) -> Any:
-            style = {"button_width": "90px"}
-            return widgets.ToggleButtons(
-                options=options, value=getattr(first, name), style=style, tooltips=tooltips,
-                layout={"width": "auto", "margin": "2px 16px 2px 0"},
-            )  # fmt: skip
-
+        modes = widgets.ToggleButtons(
+            options=MODES, value=first.mode, style={"button_width": "88px"},
+            tooltips=["one thread a worker", "synchronous: one tower a GPU", "in virtual time"],
+            layout={"width": "auto", "margin": "2px 12px 2px 0"},
+        )  # fmt: skip
         slide = {"min": 1, "continuous_update": False}
         self._controls: dict[str, Any] = {
-            "mode": choice("mode", MODES, ["one thread a worker", "synchronous: one tower a GPU", "in virtual time"]),
-            "threads": field(widgets.IntSlider, "Threads", "threads", "290px", max=most_threads(first.mode), **slide),
-            "gpus": field(widgets.IntSlider, "GPUs", "gpus", "260px", max=MOST_GPUS, **slide),
-            "learning_rate": field(widgets.FloatText, "Learning rate", "learning_rate", "180px", step=0.01),
-            "problem": field(widgets.Dropdown, "Problem", "problem", "200px", options=PROBLEMS),
-            "duration_law": field(widgets.Dropdown, "Injected duration", "duration_law", "272px", options=LAWS),
-            "duration": field(widgets.FloatText, "mean, seconds", "duration", "180px", step=0.005),
-            "updates": field(widgets.IntText, "Updates", "updates", "150px", step=500),
-            "seed": field(widgets.IntText, "Seed", "seed", "120px"),
-            "policy": field(widgets.Dropdown, "Policy", "policy", "200px", options=POLICIES),
-            "constant": field(widgets.BoundedIntText, "k", "constant", "110px", min=0, max=MOST_CONSTANT),
-            "by": choice("by", AXES, [f"loss by {axis}" for axis in AXES]),
+            "mode": modes,
+            "threads": field(widgets.IntSlider, "Threads", "threads", "250px", max=most_threads(first.mode), **slide),
+            "gpus": field(widgets.IntSlider, "GPUs", "gpus", "230px", max=MOST_GPUS, **slide),
+            "learning_rate": field(widgets.FloatText, "Learning rate", "learning_rate", "160px", step=0.01),
+            "problem": field(widgets.Dropdown, "Problem", "problem", "180px", options=PROBLEMS),
+            "duration_law": field(widgets.Dropdown, "Injected duration", "duration_law", "268px", options=LAWS),
+            "duration": field(widgets.FloatText, "mean, seconds", "duration", "160px", step=0.005),
+            "updates": field(widgets.IntText, "Updates", "updates", "146px", step=500),
+            "seed": field(widgets.IntText, "Seed", "seed", "110px"),
+            "policy": field(widgets.Dropdown, "Policy", "policy", "196px", options=POLICIES),
+            "constant": field(widgets.BoundedIntText, "k", "constant", "100px", min=0, max=MOST_CONSTANT),
+            "by": field(widgets.Dropdown, "Plot by", "by", "150px", options=AXES),
         }
         for name in ("mode", "duration_law", "policy"):
             self._controls[name].observe(lambda _: self._adapt_controls(), "value")
+        for name in sorted(self._controls.keys() - {"by"}):
+            self._controls[name].observe(lambda _: self._predict(posting=True), "value")
         self._controls["by"].observe(self._change_axis, "value")
 
     def _make_buttons(self) -> None:
@@ -180,20 +188,24 @@ class Lab(widgets.VBox):
         self._step = button("Step", lambda: self._conductor.step(), "While paused: let one update through")
         self._reset = button("Reset", self.reset, "Back to the initial parameters: same seed, same start")
         self._progress = widgets.IntProgress(
-            description="Updates", max=1, style={"description_width": "initial"}, layout={"width": "340px"}
+            description="Updates", max=1, style={"description_width": "initial"}, layout={"flex": "1 1 150px"}
         )
-        self._count = widgets.Label()
+        self._count = widgets.Label(layout={"flex": "0 0 120px"})
 
     def _rows(self) -> list[widgets.Widget]:
         c = self._controls
         row = {"flex_flow": "row wrap", "align_items": "center"}
-        buttons = [self._run, self._stop, self._pause, self._step, self._reset, self._progress, self._count]
+        buttons = widgets.HBox([self._run, self._stop, self._pause, self._step, self._reset])
+        # These two stay together, and take the room that is left, so that no number can start a new line.
+        progress = widgets.HBox(
+            [self._progress, self._count], layout={"flex": "1 1 330px", "max_width": "560px", "margin": "0 0 0 8px"}
+        )
         return [
             widgets.HBox([widgets.Label("Mode"), c["mode"], c["threads"], c["gpus"]], layout=row),
             widgets.HBox([c["problem"], c["learning_rate"], c["duration_law"], c["duration"]], layout=row),
-            widgets.HBox([c["policy"], c["constant"], c["updates"], c["seed"]], layout=row),
-            widgets.HBox([widgets.Label("Plot by"), c["by"]], layout=row),
-            widgets.HBox(buttons, layout=row),
+            widgets.HBox([c["policy"], c["constant"], c["updates"], c["seed"], c["by"]], layout=row),
+            self._predicted,
+            widgets.HBox([buttons, progress], layout=row),
         ]
 
     # --- callbacks: any thread, nothing slow --------------------------------
@@ -220,18 +232,29 @@ class Lab(widgets.VBox):
         }.items():  # fmt: skip
             c[name].disabled = off
 
+    def _predict(self, *, posting: bool = False) -> None:
+        """Say what the laws say of the controls; `posting` has it drawn too, where no run is shown."""
+        wanted: Configuration | None = None
+        try:
+            wanted = self.configuration
+            self._predicted.value = wording.predicted(wanted.prediction)
+        except (ValueError, TypeError) as error:
+            self._predicted.value = wording.predicted(str(error))
+        if posting:
+            self._conductor.expect(wanted)
+
     def _change_axis(self, change: Any) -> None:
         self._conductor.post(lambda: setattr(self._view, "by", change["new"]))
 
     def _show(self, report: Report) -> None:
         """Put a report into the widgets. Called by the conductor, on its thread."""
-        going, busy = report.state in GOING, report.state in BUSY
-        self._run.disabled = going or busy
+        going = report.state in (*GOING, *REPLAYING)
+        self._run.disabled = going or report.state in BUSY
         self._stop.disabled = not (going or report.state in ("building", "simulated"))
         self._pause.disabled = not going
-        self._pause.description = "Resume" if report.state == "paused" else "Pause"
+        self._pause.description = "Resume" if report.state in ("paused", "replay paused") else "Pause"
         self._step.disabled = report.state != "paused"
-        self._reset.disabled = report.state in ("replaying", "evaluating")
+        self._reset.disabled = report.state == "evaluating"
         total, done = max(1, report.target - report.first), max(0, report.version - report.first)
         self._progress.max = total
         self._progress.value = done

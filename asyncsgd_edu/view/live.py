@@ -6,6 +6,7 @@ figures.
 """
 
 import html
+import inspect
 import threading
 import time
 from typing import Any, Protocol
@@ -13,9 +14,9 @@ from typing import Any, Protocol
 import ipywidgets as widgets
 
 from asyncsgd_edu.rules.arguments import one_of
-from asyncsgd_edu.trace import Trace
-from asyncsgd_edu.view import panels, series
-from asyncsgd_edu.view.live_figure import Finished, LiveFigure, empty_frame, frame
+from asyncsgd_edu.trace import Header, Trace
+from asyncsgd_edu.view import panels, series, titles
+from asyncsgd_edu.view.live_figure import NO_RUN, Finished, LiveFigure, empty_frame, frame
 
 INTERVAL = 0.19  # Seconds between two frames, about five a second: a browser needs a tenth of one to draw it.
 PATIENCE = 60.0  # Seconds that a pump waits for a trainer that has not been started.
@@ -39,10 +40,12 @@ class LiveView:
 
     `LiveView(trainer)` starts to watch at once; `draw(trace)` draws one frame of any
     trace. As the last expression of a cell it shows itself. Raises ValueError for an
-    unknown `by`.
+    unknown `by`, and TypeError for something that is not a trainer.
     """
 
     def __init__(self, trainer: Watched | None = None, by: str = "updates") -> None:
+        if trainer is not None:
+            check_watched(trainer)
         self._by = one_of("by", by, series.AXES)
         self.finished: tuple[Finished, ...] = ()
         self.figure = LiveFigure()
@@ -53,6 +56,7 @@ class LiveView:
         self._drawing = threading.RLock()
         self._growing = series.Growing()
         self._trace: Trace | None = None
+        self._coming = NO_RUN
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.clear()
@@ -70,7 +74,8 @@ class LiveView:
         self.redraw()
 
     def draw(self, trace: Trace) -> series.Digest:
-        """Draw one frame of a trace and return the numbers that it shows."""
+        """Draw one frame of a trace and return the numbers that it shows. Raises TypeError for anything else."""
+        titles.checked(trace)
         with self._drawing:
             digest = self._growing(trace)
             self.figure.show_frame(*frame(trace, digest, self._by, self.finished))
@@ -88,12 +93,19 @@ class LiveView:
                 self.draw(self._trace)
                 self.figure.repeat_frame()
 
+    def expect(self, coming: Header) -> None:
+        """While no run is shown, draw what the laws say of one with that header."""
+        with self._drawing:
+            self._coming = coming
+            if self._trace is None:
+                self.clear()
+
     def clear(self) -> None:
-        """Show no run (the finished ones stay)."""
+        """Show no run (the finished ones stay), and what is expected of the one to come."""
         with self._drawing:
             self._trace, self.digest = None, series.Digest()
             self._growing = series.Growing()
-            self.figure.show_frame(*empty_frame(self._by, self.finished))
+            self.figure.show_frame(*empty_frame(self._by, self.finished, self._coming))
             self.figure.repeat_frame()
             self._say("no updates yet")
 
@@ -109,7 +121,11 @@ class LiveView:
         return state
 
     def watch(self, trainer: Watched) -> None:
-        """Draw the trainer's trace until its run ends; replaces a trainer that was watched before."""
+        """Draw the trainer's trace until its run ends; replaces a trainer that was watched before.
+
+        Raises TypeError for something that is not a trainer.
+        """
+        check_watched(trainer)
         self.close()
         self._stop = threading.Event()
         self._thread = threading.Thread(
@@ -152,6 +168,15 @@ class LiveView:
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         self.figure.settle()
         return self.box._repr_mimebundle_(**kwargs)
+
+
+def check_watched(trainer: object) -> None:
+    """Raise TypeError unless `trainer` has what `Watched` says."""
+    # Not hasattr, which would ask a trainer for its trace.
+    lacks = [name for name in ("state", "trace") if inspect.getattr_static(trainer, name, None) is None]
+    if lacks:
+        hint = ": a trace is shown by LiveView().draw(trace)" if isinstance(trainer, Trace) else ""
+        raise TypeError(f"trainer must be a trainer such as AsyncTrainer(...), or None, got {trainer!r}{hint}")
 
 
 def _sentence(trace: Trace, digest: series.Digest) -> str:

@@ -4,6 +4,8 @@ Three plots in fixed places, made once; a frame sends their data. Nothing here l
 at a trainer or starts a thread.
 """
 
+import re
+import textwrap
 import threading
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -15,10 +17,12 @@ import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
 
 from asyncsgd_edu.trace import COLUMNS, Header, Trace
-from asyncsgd_edu.view import panels, series
+from asyncsgd_edu.view import panels, predictions, series
 from asyncsgd_edu.view.thinning import WINDOW
 
-HEIGHT = 520
+HEIGHT = 566
+COLUMN = 20  # Characters that the legend has room for where the page is narrow.
+LINE = 86  # Characters that a line across the figure has room for.
 MOST_FINISHED = 6
 # After each frame the browser sends the settings that plotly.js filled in. Nothing here asks for them, and taking
 # them over would erase names and widths from what a reloaded page starts with.
@@ -93,6 +97,18 @@ class LiveFigure(go.FigureWidget):
             self._widget_data = deepcopy(self._data)
 
 
+def wrapped(label: str, width: int = COLUMN) -> str:
+    """A label in lines for a narrow column; a comma ends a line too, and what is in brackets stays together.
+
+    >>> wrapped("run 3: 16 threads on 8 GPUs, synchronous")
+    'run 3: 16 threads on<br>8 GPUs<br>synchronous'
+    """
+    whole = re.sub(r"\((\w+) (\d+)\)", "(\\1\u00a0\\2)", label)
+    return "<br>".join(
+        line for part in whole.split(", ") for line in textwrap.wrap(part, width, break_on_hyphens=False)
+    )
+
+
 def _same(one: object, other: object) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
@@ -109,8 +125,10 @@ def _layers(
     loss = [
         panels.loss_layer(run.label, run.curve, by, run.batch_size, slot + 1, thin=True) for slot, run in slots.items()
     ]
-    loss.append(panels.loss_layer(f"this run<br>(mean of {WINDOW} updates)", digest.curve, by, header.batch_size, 0))
-    loss.append(panels.loss_end("this run", header, digest, by))
+    present = f"this run<br>(mean of {WINDOW} updates)"
+    loss.append(panels.loss_layer(present, digest.curve, by, header.batch_size, 0))
+    end = panels.loss_end("this run", header, digest, by)
+    loss.append(panels.Layer(end.style, {**end.data, "name": wrapped(end.data["name"])}))
     timeline = panels.timeline_panel(series.bars(trace), header.workers)
     placed = []
     for place, layers in (("", loss), ("2", panel.layers), ("3", timeline)):
@@ -135,18 +153,33 @@ def frame(
     layout = {f"{axis}.{name}": value for axis, some in axes.items() for name, value in some.items()}
     layout["xaxis.title.text"] = panels.axis_title(by, header)
     layout["xaxis3.title.text"] = panels.axis_title("seconds", header)
-    layout["annotations[1].text"] = f"<b>Staleness</b>: {panels.staleness_words(header, digest)}"
-    layout["annotations[3].text"] = panels.conditions(header)
+    special = textwrap.wrap(panels.conditions(header), LINE)
+    layout["annotations[0].text"] = "<br>".join(["<b>Convergence</b>", *special])
+    layout["annotations[1].text"] = f"<b>Staleness</b><br>{_staleness(header, digest)}"
     return [layer.data for layer in layers], layout
 
 
-def _blank() -> Trace:
-    return Trace(Header("", 1, policy=""), {name: [] for name in COLUMNS})
+NO_RUN = Header("", 1, policy="")
 
 
-def empty_frame(by: str, finished: Sequence[Finished]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The frame of no run at all, with the finished ones behind it."""
-    return frame(_blank(), series.Digest(), by, finished)
+def _staleness(header: Header, digest: series.Digest) -> str:
+    if digest.applied or not header.policy:
+        words = panels.staleness_words(header, digest)
+    else:
+        law = predictions.of_header(header)
+        words = f"{'predicted: ' * (law.value is not None)}{predictions.expected_staleness(law)}"
+    return words.replace("mean staleness", "mean")  # The title has said of what.
+
+
+def _blank(header: Header = NO_RUN) -> Trace:
+    return Trace(header, {name: [] for name in COLUMNS})
+
+
+def empty_frame(
+    by: str, finished: Sequence[Finished], coming: Header = NO_RUN
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The frame before a run: what the laws say of the one to come, and the finished ones."""
+    return frame(_blank(coming), series.Digest(), by, finished)
 
 
 def _skeleton() -> list[dict[str, Any]]:
@@ -157,28 +190,30 @@ def _skeleton() -> list[dict[str, Any]]:
 
 def _layout() -> dict[str, Any]:
     """Fixed places for everything, so that nothing jumps while the numbers change."""
-    title = {"showarrow": False, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
-    row = {"orientation": "h", "yanchor": "top", "y": -0.1, "font": {"size": 11}, "tracegroupgap": 0}
+    title = {"showarrow": False, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom",
+             "align": "left"}  # fmt: skip
+    row = {"orientation": "h", "yanchor": "top", "font": {"size": 11}, "tracegroupgap": 0}
     axis = {"automargin": False, "title": {"standoff": 4}}
     return {
         "template": "plotly_white", "height": HEIGHT, "autosize": True, "barmode": "overlay", "uirevision": "kept",
-        "font": {"size": 12}, "margin": {"l": 64, "r": 12, "t": 24, "b": 72, "autoexpand": False},
+        "font": {"size": 12}, "margin": {"l": 64, "r": 12, "t": 50, "b": 92, "autoexpand": False},
         "hovermode": "closest",
-        "xaxis": {**axis, "domain": [0, 0.76], "anchor": "y", "rangemode": "tozero"},
+        "xaxis": {**axis, "domain": [0, 0.69], "anchor": "y", "rangemode": "tozero"},
         "yaxis": {**axis, "domain": [0.58, 1], "anchor": "x", "title": {"text": "minibatch loss", "standoff": 4}},
         "xaxis2": {**axis, "domain": [0, 0.42], "anchor": "y2",
-                   "title": {"text": "staleness (updates between read and apply)", "standoff": 4}},
+                   "title": {"text": "updates between read and apply", "standoff": 4, "font": {"size": 12}}},
         "yaxis2": {**axis, "domain": [0, 0.38], "anchor": "x2", "tickformat": ".0%",
                    "title": {"text": "share of gradients", "standoff": 4}},
         "xaxis3": {**axis, "domain": [0.5, 1], "anchor": "y3", "nticks": 6,
                    "title": {"text": "seconds", "standoff": 4}},
         "yaxis3": {**axis, "domain": [0, 0.38], "anchor": "x3", "title": {"text": "worker", "standoff": 4},
                    "zeroline": False},
-        "legend": {"x": 0.775, "y": 1, "xanchor": "left", "yanchor": "top", "font": {"size": 11}},
-        "legend2": {**row, "x": 0, "xanchor": "left"}, "legend3": {**row, "x": 0.5, "xanchor": "left"},
+        "legend": {"x": 0.7, "y": 1, "xanchor": "left", "yanchor": "top", "font": {"size": 11}},
+        # One below the other: side by side they would not fit a narrow page.
+        "legend2": {**row, "x": 0, "xanchor": "left", "y": -0.1},
+        "legend3": {**row, "x": 1, "xanchor": "right", "y": -0.15},
         "annotations": [
             {**title, "x": 0, "y": 1.005, "text": "<b>Convergence</b>"}, {**title, "x": 0, "y": 0.385, "text": ""},
-            {**title, "x": 0.5, "y": 0.385, "text": "<b>The last 60 gradients</b>, an arrow from the version read"},
-            {**title, "x": 0.2, "y": 1.005, "text": ""},
+            {**title, "x": 0.5, "y": 0.385, "text": "<b>The last 60 gradients</b><br>an arrow from the version read"},
         ],
     }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsgd_edu.trace import Header, Trace
+from asyncsgd_edu.view import predictions
 from asyncsgd_edu.view.series import Bars, Curve, Digest, Histogram, histogram
 from asyncsgd_edu.view.thinning import WINDOW
 
@@ -26,6 +27,7 @@ LOOKS = (
     (SKY, "5px,2px", "triangle-down"),
 )  # fmt: skip
 MOST_LANES = 60
+FARTHEST = 5  # Times the number of workers: a bound beyond that is said, but not drawn.
 NOTHING: dict[str, Any] = {"x": [], "y": []}
 
 
@@ -42,8 +44,8 @@ class Layer(NamedTuple):
 
 
 def marks_law(header: Header) -> bool:
-    """Whether the geometric law and N - 1 say anything about such a run."""
-    return header.policy == "asynchronous"
+    """Whether the geometric law says anything about such a run."""
+    return header.policy == "asynchronous" and predictions.of_header(header).value is not None
 
 
 def conditions(header: Header) -> str:
@@ -59,13 +61,20 @@ def subject(header: Header) -> str:
 
 
 def staleness_words(header: Header, digest: Digest) -> str:
-    """Measured staleness in a phrase, beside what it is compared with."""
+    """Measured staleness in a phrase, beside what the laws say of it."""
+    law = predictions.of_header(header)
     if not digest.applied:
         return "no updates yet"
     if not marks_law(header) and digest.largest_staleness == 0:
         return "every staleness is 0"
-    beside = f" (N - 1 = {header.workers - 1})" if marks_law(header) else ""
-    return f"mean staleness {digest.mean_staleness:.2f}{beside}"
+    words = f"mean staleness {digest.mean_staleness:.2f}"
+    if law.bound:
+        return f"{words}, each at most {law.value:g}"
+    if not law.formula:
+        return words
+    return (
+        f"{words} ({predictions.equation(law)})" if law.formula[0] != "(" else f"{words} [{predictions.equation(law)}]"
+    )
 
 
 def loss_words(header: Header, digest: Digest) -> str:
@@ -80,7 +89,7 @@ def loss_words(header: Header, digest: Digest) -> str:
 
 @dataclass(frozen=True)
 class StalenessPanel:
-    """Bars of what was measured, the geometric law, and N - 1 as a line."""
+    """Bars of what was measured, the geometric law, and a line at the mean, or the bound, that is predicted."""
 
     layers: tuple[Layer, ...]
     top: float
@@ -93,12 +102,13 @@ def staleness_bars(header: Header, digest: Digest) -> Histogram:
 
 
 def staleness_panel(header: Header, digest: Digest, shape: Histogram) -> StalenessPanel:
-    """Bars as shares of the gradients; law and N - 1 only where the law's assumptions can hold."""
+    """Bars as shares of the gradients; each law only where its assumptions can hold."""
     law = marks_law(header)
     peak = max(shape.share.max(initial=0.0), shape.law.max(initial=0.0) if law else 0.0)
     top = next((step for step in (0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8) if 1.15 * peak <= step), 1.1)
-    right = float(shape.law_at[-1] if law else max(4, digest.largest_staleness)) + shape.width / 2
-    expected = float(header.workers - 1)
+    mark = _predicted(header, digest)
+    reach = 1.1 * mark.value if mark and mark.value is not None else 0.0
+    right = float(shape.law_at[-1] if law else max(4, digest.largest_staleness, reach)) + shape.width / 2
     bars = Layer(
         {"type": "bar", "marker": {"color": SKY, "line": {"color": BLUE, "width": 1}}, "name": "measured",
          "hovertemplate": "staleness %{x}: %{y:.1%}<extra>measured</extra>"},
@@ -110,13 +120,34 @@ def staleness_panel(header: Header, digest: Digest, shape: Histogram) -> Stalene
          "hovertemplate": "staleness %{x}: %{y:.1%}<extra>geometric law</extra>"},
         {"x": shape.law_at, "y": shape.law} if law else NOTHING,
     )  # fmt: skip
-    line = Layer(
-        {"type": "scatter", "mode": "lines+text", "line": {"color": BLACK, "dash": "dash", "width": 2},
-         "textposition": "middle right", "name": "N - 1", "hoverinfo": "skip"},
-        {"x": [expected, expected], "y": [0, 0.96 * top], "text": ["", f" N - 1 = {header.workers - 1}"]}
-        if law else {**NOTHING, "text": []},
-    )  # fmt: skip
-    return StalenessPanel((bars, curve, line), top, right)
+    return StalenessPanel((bars, curve, _mark(mark, top, right)), top, right)
+
+
+def _predicted(header: Header, digest: Digest) -> predictions.Law | None:
+    """The law to be marked in the picture, if there is one and it is not too far out."""
+    law = predictions.of_header(header)
+    if law.value is None or (law.bound and law.value > FARTHEST * header.workers):
+        return None
+    # Where nothing is stale the one bar says so; before there is a bar, a line does.
+    return law if law.formula or not digest.applied else None
+
+
+def _mark(law: predictions.Law | None, top: float, right: float) -> Layer:
+    """A line upwards from what is predicted, with its formula."""
+    style = {
+        "type": "scatter", "mode": "lines+text", "line": {"color": BLACK, "dash": "dash", "width": 2},
+        "hoverinfo": "skip",
+    }  # fmt: skip
+    if law is None or law.value is None:
+        return Layer(style, {**NOTHING, "text": [], "name": "predicted", "textposition": "middle right"})
+    value = float(law.value)
+    words = f"at most {value:g}" if law.bound else predictions.equation(law) if law.formula else "all at 0"
+    name = "bound" if law.bound else law.formula or "no staleness"
+    left = value > 0.6 * right  # Where there is room for the words.
+    return Layer(style, {
+        "x": [value, value], "y": [0, 0.96 * top], "text": ["", f"{words} " if left else f" {words}"], "name": name,
+        "textposition": "middle left" if left else "middle right",
+    })  # fmt: skip
 
 
 def timeline_panel(bars: Bars, lanes: int) -> tuple[Layer, ...]:

@@ -4,12 +4,17 @@ Nothing runs in the background: `start` simulates, `advance` replays, both on th
 thread that calls them. Every number is from `simulate` and `replay`.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from asyncsgd_edu.rules.durations import Duration
-from asyncsgd_edu.rules.policies import Policy
-from asyncsgd_edu.trace import COLUMNS, Ended, Header, Trace
+import numpy as np
+
+from asyncsgd_edu.rules.arguments import MAX_SEED, positive_number, whole_number
+from asyncsgd_edu.rules.durations import Duration, check_durations
+from asyncsgd_edu.rules.policies import MOST_WORKERS, Policy, check_policy
+from asyncsgd_edu.trace import COLUMNS, Header, Trace
+from asyncsgd_edu.view.choices import check_gradients
 
 if TYPE_CHECKING:
     from asyncsgd_edu.problems.problem import Problem
@@ -18,9 +23,12 @@ if TYPE_CHECKING:
 class VirtualRun:
     """`workers` workers under `policy` in virtual time, on `problem`.
 
-    It is asked like a trainer. `state` is `running` from `start` until `advance` has
+    It is asked like a trainer. `state` is `running` (or `paused`) from `start` until `advance` has
     given the schedule its losses, or until `stop`. A second `start` goes on: the same
-    seed begins the same way, so the longer run contains the shorter one.
+    seed begins the same way, so the longer run contains the shorter one. Its
+    arithmetic is done again from version 0.
+
+    Raises TypeError or ValueError for an argument that is not allowed or does not fit the others.
     """
 
     def __init__(
@@ -32,15 +40,23 @@ class VirtualRun:
         learning_rate: float,
         seed: int = 0,
     ) -> None:
-        self.workers, self.seed = workers, seed
-        self._problem, self._policy, self._durations, self._rate = problem, policy, durations, learning_rate
+        from asyncsgd_edu.problems.problem import check_problem  # Here, because it loads TensorFlow.
+
+        check_problem(problem)
+        self.workers = whole_number("workers", workers, 1, MOST_WORKERS)
+        self.seed = whole_number("seed", seed, 0, MAX_SEED)
+        self._problem, self._policy, self._durations = problem, check_policy(policy), durations
+        if check_durations(durations, self.workers) is None:
+            raise TypeError("a simulation needs durations such as Constant(0.01) or Exponential(0.01), got None")
+        self._policy.begin(self.workers)
+        self._rate = positive_number("learning_rate", learning_rate)
         self._about: dict[str, Any] = {"problem": problem.describe(), "batch_size": problem.batch_size}
-        self._trace = self._blank()
+        self._done = self._trace = self._blank()
         self._state = "ready"
 
     @property
     def state(self) -> str:
-        """ready, running, stopped, finished or diverged."""
+        """ready, running, paused, stopped, finished or diverged."""
         return self._state
 
     @property
@@ -54,28 +70,46 @@ class VirtualRun:
         return self._trace.header
 
     def start(self, updates: int) -> None:
-        """Simulate `updates` updates more than there are."""
+        """Simulate `updates` updates more than there are. Raises ValueError for more than memory is allowed for."""
         from asyncsgd_edu.engines.simulator import simulate
 
-        total = self._trace.version + updates
+        total = self._done.version + updates
+        check_gradients(self._policy, self.workers, total)
         made = simulate(self.workers, self._policy, self._durations, total, self.seed)
         self._trace = Trace(replace(made.header, **self._about), made.columns)
         self._state = "running"
 
-    def advance(self) -> None:
-        """Give the schedule its losses. No effect unless running."""
+    def advance(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Give the schedule its losses; no effect unless running or paused.
+
+        `stop` is asked a few times a second, and may take its time (a pause). Once it says so the run
+        ends as `stopped` with the updates whose arithmetic is done.
+        """
         from asyncsgd_edu.engines.replay import replay
 
-        if self._state != "running":
+        if self._state not in ("running", "paused"):
             return
-        self._trace = replay(self._trace, self._problem, learning_rate=self._rate)
-        self._state = self._trace.header.ended.how
+        made = replay(self._trace, self._problem, learning_rate=self._rate, stop=stop)
+        if made.header.ended.how == "stopped":
+            made = whole_updates(made, self._trace)
+            self._keep(made if len(made) > len(self._done) else self._done, "stopped")
+        else:
+            self._keep(made, made.header.ended.how)
+
+    def pause(self) -> None:
+        """Be `paused`; who answers `advance` has to wait. No effect unless running."""
+        if self._state == "running":
+            self._state = "paused"
+
+    def resume(self) -> None:
+        """Be `running` again. No effect unless paused."""
+        if self._state == "paused":
+            self._state = "running"
 
     def stop(self) -> None:
-        """Leave the schedule without losses. No effect unless running."""
-        if self._state == "running":
-            self._trace = Trace(replace(self.header, ended=Ended("stopped")), self._trace.columns)
-            self._state = "stopped"
+        """Before the arithmetic: leave the schedule, and end with what had been done. No effect unless running."""
+        if self._state in ("running", "paused"):
+            self._keep(self._done, "stopped")
 
     def wait(self) -> Trace:
         """The trace, at once."""
@@ -83,7 +117,13 @@ class VirtualRun:
 
     def reset(self) -> None:
         """Back to version 0."""
-        self._trace, self._state = self._blank(), "ready"
+        self._done = self._trace = self._blank()
+        self._state = "ready"
+
+    def _keep(self, trace: Trace, how: str) -> None:
+        header = replace(trace.header, ended=replace(trace.header.ended, how=how))
+        self._done = self._trace = Trace(header, trace.columns, trace.parameters)
+        self._state = how
 
     def evaluate(self) -> dict[str, float]:
         """The problem's evaluation of the parameters; a NaN loss where no arithmetic was done."""
@@ -96,3 +136,15 @@ class VirtualRun:
             durations=self._durations.describe(), **self._about,
         )  # fmt: skip
         return Trace(header, {name: [] for name in COLUMNS})
+
+
+def whole_updates(part: Trace, schedule: Trace) -> Trace:
+    """The rows of `part`, the beginning of `schedule`, without those of an update that lacks some of its gradients.
+
+    They are not in the parameters yet: an update is applied with its last gradient.
+    """
+    after = schedule.apply_version[len(part) :]
+    following = after[after >= 0][:1]
+    rows = np.flatnonzero(np.isin(part.apply_version, following))
+    whole = int(rows[0]) if len(rows) else len(part)
+    return Trace(part.header, {name: column[:whole] for name, column in part.columns.items()}, part.parameters)

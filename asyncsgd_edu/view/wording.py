@@ -7,12 +7,14 @@ import html
 import math
 from collections.abc import Sequence
 
-from asyncsgd_edu.view.conductor import Report, Run
+from asyncsgd_edu.view.conductor import REPLAYING, Report, Run
 from asyncsgd_edu.view.live import GOING
+from asyncsgd_edu.view.predictions import Law, Prediction
 
 ALARM = "#B00020"
 SHOWN_RUNS = 12
-CELL = "padding:0 5px"
+CELL = "padding:0 4px"
+HEAD = f"{CELL};text-align:left;vertical-align:bottom"
 
 
 def alarm(words: str) -> str:
@@ -21,20 +23,27 @@ def alarm(words: str) -> str:
 
 
 def status(report: Report) -> str:
-    """A report as two lines of text: always two, so that nothing below them jumps."""
+    """A report as three lines of text: always three, so that nothing below them jumps."""
     if report.state == "building":
-        first, second = "<b>building…</b>", "loading TensorFlow and tracing the training step; Stop works here too"
-    elif not report.target:
-        first, second = f"<b>{report.state}</b> · version 0", "press Run"
-    elif report.state == "replaying":
-        first = "<b>simulated</b>, now doing the arithmetic of its gradients…"
-        second = html.escape(report.conditions)
-    else:
-        version = f"version {report.version} of {report.target}"
-        parts = [version, report.staleness, report.loss, _accuracy(report)]
-        first = f"<b>{report.state}</b> · " + " · ".join(html.escape(part) for part in parts if part)
-        second = html.escape(report.conditions or "real durations, nothing injected")
-    return lines(first, alarm(report.problem) if report.problem else second)
+        return lines("<b>building…</b>", "loading TensorFlow and tracing the training step; Stop works here too")
+    if not report.target:
+        return lines(f"<b>{report.state}</b> · version 0", alarm(report.problem) if report.problem else "press Run")
+    first = [f"version {report.version} of {report.target}", report.staleness]
+    second = [report.loss, _accuracy(report), report.pace]
+    if report.state in REPLAYING:
+        first = ["the schedule is there, now the arithmetic of its gradients is done"]
+        second = ["Stop keeps what has been done by then"]
+    return lines(
+        f"<b>{html.escape(report.state)}</b> · {_row(first)}",
+        _row(second),
+        alarm(report.problem)
+        if report.problem
+        else html.escape(report.conditions or "real durations, nothing injected"),
+    )
+
+
+def _row(parts: Sequence[str]) -> str:
+    return " · ".join(html.escape(part) for part in parts if part)
 
 
 def _accuracy(report: Report) -> str:
@@ -43,39 +52,75 @@ def _accuracy(report: Report) -> str:
     return "held-out accuracy follows at the end" if report.state in (*GOING, "simulated", "evaluating") else ""
 
 
-def lines(first: str, second: str) -> str:
-    """Two lines of HTML, one above the other."""
-    return f'<div style="line-height:22px">{first}<br>{second}</div>'
+def lines(*some: str) -> str:
+    """Lines of HTML, one below the other."""
+    return f'<div style="line-height:22px">{"<br>".join(some)}</div>'
+
+
+def predicted(prediction: Prediction | str) -> str:
+    """What the laws say of the controls as they are now, or why these cannot be run."""
+    if isinstance(prediction, str):
+        return lines(f"<b>Predicted</b>: nothing, this cannot be run: {html.escape(prediction)}")
+    return lines(f"<b>Predicted</b>: {html.escape(prediction.words)}")
 
 
 def table(runs: Sequence[Run]) -> str:
-    """The finished runs as an HTML table, newest last."""
+    """The finished runs as an HTML table, newest last; two rows each, to fit a narrow page.
+
+    What was run above; below, what came out, the laws' predictions beside the measurements.
+    """
     if not runs:
         return "<i>Finished runs are listed here.</i>"
-    names = (
-        "run", "mode", "workers", "policy", "learning rate", "problem", "durations", "ended", "updates",
-        "seconds", "mean staleness", "N&nbsp;-&nbsp;1", "held-out<br>loss", "accuracy",
+    return (
+        f'<table style="line-height:1.5;font-size:12px"><thead>{_head()}</thead>'
+        f"<tbody>{''.join(_run(run) for run in runs[-SHOWN_RUNS:])}</tbody></table>{_NOTE}"
+    )
+
+
+_HEADS = ("ended", "updates", "seconds", "mean", "law", "mean", "law", "loss", "accuracy")
+_NOTE = (
+    '<div style="font-size:12px;line-height:1.5;margin:4px">law: what is predicted without running anything; '
+    "- where there is none; ≤ at most, in staleness for each gradient. Times by law are without arithmetic.</div>"
+)
+
+
+def _head() -> str:
+    # N: the number of workers.
+    above = (("run", 1, 2), ("", 3, 1), ("staleness", 2, 1), ("ms per update", 2, 1), ("held-out", 2, 1))
+    first = "".join(
+        f'<th scope="col{"group" * (across > 1)}" colspan="{across}" rowspan="{down}" style="{HEAD}">{name}</th>'
+        for name, across, down in above
+    )
+    second = "".join(f'<th scope="col" style="{HEAD}">{name}</th>' for name in _HEADS)
+    return f"<tr>{first}</tr><tr>{second}</tr>"
+
+
+def _run(run: Run) -> str:
+    c, law = run.configuration, run.configuration.prediction
+    what = (c.mode, _several(c.workers, "worker"), c.policy_words, c.problem, f"learning rate {c.learning_rate:g}",
+            f"durations {c.injected}", f"after run {run.after}" if run.after else "")  # fmt: skip
+    measured = 1000 * run.seconds / run.updates if run.updates else float("nan")
+    cells = (
+        run.how, str(run.updates), f"{run.seconds:.2f}",
+        _number(run.mean_staleness, ".2f"), _law(law.staleness, 1), _number(measured, ".3g"), _law(law.seconds, 1000),
+        _number(run.loss, ".3g"), "-" if run.accuracy is None else f"{run.accuracy:.3f}",
     )  # fmt: skip
-    rows = []
-    for run in runs[-SHOWN_RUNS:]:
-        c = run.configuration
-        cells = (
-            str(run.number) + (f" (after {run.after})" if run.after else ""), c.mode, str(c.workers),
-            c.policy_words, f"{c.learning_rate:g}", c.problem, c.injected, run.how, str(run.updates),
-            f"{run.seconds:.2f}", _number(run.mean_staleness, ".2f"),
-            "-" if run.expected is None else str(run.expected), _number(run.loss, ".3g"),
-            "-" if run.accuracy is None else f"{run.accuracy:.3f}",
-        )  # fmt: skip
-        row = "".join(f'<td style="{CELL}{_whole(cell)}">{html.escape(cell)}</td>' for cell in cells)
-        rows.append(f"<tr>{row}</tr>")
-    head = "".join(f'<th style="{CELL};text-align:left;vertical-align:bottom">{name}</th>' for name in names)
-    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f'<table style="line-height:1.5;font-size:12px">{body}</table>'
+    row = "".join(f'<td style="{CELL}">{html.escape(cell)}</td>' for cell in cells)
+    number = f'<th scope="rowgroup" rowspan="2" style="{HEAD};vertical-align:top">{run.number}</th>'
+    above = f'<td colspan="{len(cells)}" style="{CELL};text-align:left">{_row(what)}</td>'
+    return f"<tr>{number}{above}</tr><tr>{row}</tr>"
 
 
-def _whole(cell: str) -> str:
-    """Short cells stay on one line, so that a long policy or law makes the row higher and not wider."""
-    return ";white-space:nowrap" if len(cell) <= 14 else ""
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _law(law: Law, times: float) -> str:
+    """A predicted number for a cell."""
+    if law.value is None:
+        return "-"
+    value = times * law.value
+    return f"{'≤ ' * law.bound}{value:.0f}" if value >= 100 else f"{'≤ ' * law.bound}{value:.3g}"
 
 
 def _number(value: float, form: str) -> str:

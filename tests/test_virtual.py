@@ -1,0 +1,153 @@
+"""A simulated run as the dashboard drives it: stopped, paused, gone on with."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from asyncsgd_edu.engines.replay import replay
+from asyncsgd_edu.problems.quadratic import Quadratic
+from asyncsgd_edu.rules.durations import Constant, Exponential
+from asyncsgd_edu.rules.policies import Asynchronous, KSync, Policy, Synchronous
+from asyncsgd_edu.view.choices import MOST_GRADIENTS
+from asyncsgd_edu.view.virtual import VirtualRun
+
+
+def made(policy: Policy[object] | None = None, workers: int = 4) -> VirtualRun:
+    return VirtualRun(Quadratic(), workers, policy or Asynchronous(), Exponential(0.01), 0.01, seed=3)
+
+
+def after(asked: int) -> Callable[[], bool]:
+    """Says stop when it is asked that often."""
+    answers = iter([False] * asked + [True])
+    return lambda: next(answers)
+
+
+def test_a_stop_during_the_arithmetic_keeps_what_is_done() -> None:
+    run, whole = made(), made()
+    run.start(5000)
+    run.advance(after(3))
+    whole.start(5000)
+    whole.advance()
+    done = len(run.trace)
+    assert (run.state, run.header.ended.how) == ("stopped", "stopped")
+    assert 0 < done < 5000
+    assert run.trace.loss.tolist() == whole.trace.loss[:done].tolist()
+    assert run.trace.audit() == []
+    assert np.isfinite(run.evaluate()["loss"])
+
+
+def test_an_update_that_lacks_gradients_is_not_done() -> None:
+    # 16 gradients are done first: 2 updates of 7, and 2 gradients of the next.
+    run = made(Synchronous(), workers=7)
+    run.start(50)
+    run.advance(after(1))
+    assert (len(run.trace), run.trace.version) == (14, 2)
+    assert run.trace.audit() == []
+    # The parameters are those of that version.
+    again = replay(run.trace, Quadratic(), learning_rate=0.01)
+    assert run.trace.parameters is not None
+    assert again.parameters is not None
+    assert np.array_equal(run.trace.parameters[0], again.parameters[0])
+
+
+def test_gradients_that_were_thrown_away_come_with_their_update() -> None:
+    run = made(KSync(2), workers=5)
+    run.start(50)
+    run.advance(after(1))
+    assert run.trace.version == 3
+    assert len(run.trace) == 15
+    assert run.trace.audit() == []
+
+
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been() -> None:
+    run, whole = made(), made()
+    run.start(5000)
+    run.advance(after(3))
+    first = run.trace.version
+    run.start(100)
+    assert run.state == "running"
+    run.advance()
+    whole.start(first + 100)
+    whole.advance()
+    assert (run.state, run.trace.version) == ("finished", first + 100)
+    assert run.trace.loss.tolist() == whole.trace.loss.tolist()
+    assert run.evaluate() == whole.evaluate()
+
+
+def test_a_stop_never_takes_back_what_had_been_done() -> None:
+    run = made()
+    run.start(300)
+    run.advance()
+    before = run.trace
+    run.start(300)
+    run.advance(after(1))
+    assert run.state == "stopped"
+    assert run.trace.version == 300
+    assert run.trace.loss.tolist() == before.loss.tolist()
+    assert run.trace.parameters is before.parameters
+
+
+def test_a_stop_before_the_arithmetic_leaves_the_schedule() -> None:
+    run = made()
+    run.start(300)
+    assert run.trace.version == 300
+    run.stop()
+    assert (run.state, run.trace.version, run.trace.header.ended.how) == ("stopped", 0, "stopped")
+    run.advance()
+    assert run.state == "stopped"
+    run.start(20)
+    run.advance()
+    assert (run.state, run.trace.version) == ("finished", 20)
+
+
+def test_a_paused_run_is_resumed_while_it_is_asked() -> None:
+    run, seen = made(), []
+
+    def ask() -> bool:
+        seen.append(run.state)
+        (run.pause if len(seen) % 2 else run.resume)()
+        return False
+
+    run.start(3000)
+    run.advance(ask)
+    assert run.state == "finished"
+    assert seen[:3] == ["running", "paused", "running"]
+    for press in (run.pause, run.resume, run.stop):
+        press()
+        assert run.state == "finished"
+
+
+def test_reset_forgets_everything() -> None:
+    run = made()
+    run.start(100)
+    run.advance()
+    run.reset()
+    assert (run.state, len(run.trace)) == ("ready", 0)
+    assert np.isnan(run.evaluate()["loss"])
+
+
+def test_a_run_that_would_grow_too_long_is_refused_and_stays_as_it_was() -> None:
+    run = made(Synchronous(), workers=100)
+    run.start(10)
+    run.advance()
+    with pytest.raises(ValueError, match=f"at most {MOST_GRADIENTS} gradients, got .* updates of up to 100: .* reset"):
+        run.start(MOST_GRADIENTS // 100)
+    assert (run.state, run.trace.version) == ("finished", 10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("quadratic", 4, Asynchronous(), Constant(1.0), 0.1), "problem must be a problem such as"),
+        ((Quadratic(), "4", Asynchronous(), Constant(1.0), 0.1), "workers must be a whole number from 1 to 10000"),
+        ((Quadratic(), 4, "asynchronous", Constant(1.0), 0.1), "policy must be a policy such as"),
+        ((Quadratic(), 4, Asynchronous(), 0.01, 0.1), "durations must be None or a duration such as"),
+        ((Quadratic(), 4, Asynchronous(), None, 0.1), "a simulation needs durations such as"),
+        ((Quadratic(), 4, Asynchronous(), Constant(1.0), "0.1"), "learning_rate must be a finite number above 0"),
+        ((Quadratic(), 4, Asynchronous(), Constant(1.0), 0.1, "0"), "seed must be a whole number"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_at_once(arguments: tuple[object, ...], sentence: str) -> None:
+    with pytest.raises(TypeError, match=sentence):
+        VirtualRun(*arguments)  # type: ignore[arg-type]
