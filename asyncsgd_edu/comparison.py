@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LAST = 100  # Gradients whose mean loss is the final one, as in a trace's summary.
 SCHEDULE = ("worker", "batch", "read_version", "apply_version")
 UNTOLD = ("packages",)  # Not said in words where they are equal.
-WIDTH = 110  # Characters in a line.
+WIDTH = 90  # Characters in a line: a notebook beside its file list has room for so many.
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 # What says how a run was made or goes on beside it, and cannot be the cause of another result.
-NO_CAUSE = ("trainer", "devices", "clock", "packages", "seed")
+NO_CAUSE = ("trainer", "devices", "clock", "packages", "seed", "steps")
 # These have no value where no arithmetic was done, which is not another value; they do not decide who applies when.
 ARITHMETIC = ("problem", "optimizer", "learning rate", "batch size")
 NAMING = ("name", "law")  # The key of a description that says what is described.

@@ -51,6 +51,7 @@ OTHER = {
     "clock": "virtual",
     "durations": {"law": "Constant", "value": 1.0},
     "batch_size": 8,
+    "steps_per_call": 50,
     "remedy": {"name": "drop-above", "bound": 3},
     "counterfactual": {"fresh": [0]},
     "packages": {"numpy": "2.2"},

@@ -589,6 +589,22 @@ def test_reset_ends_a_replay(
     assert lab_threads() == []
 
 
+def test_a_replay_is_shown_while_it_grows(
+    eight_devices: list[str], virtual: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asyncsgd_edu.view.conductor.INTERVAL", 0.0)
+    held = Held(monkeypatch)
+    virtual._run.click()
+    assert held.reached.wait(LONG)
+    drawn = curve(virtual)[-1]
+    assert 0 < drawn < 300
+    assert virtual._progress.value == drawn
+    assert f"<b>replaying</b> · version {drawn:.0f} of 300 · mean staleness" in virtual.status
+    held.may_go_on.set()
+    assert virtual.wait(LONG)
+    assert virtual._progress.value == 300
+
+
 def test_the_arithmetic_is_done_on_the_one_thread_and_counts_as_nothing_before(
     eight_devices: list[str], virtual: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -208,3 +208,20 @@ def test_the_path_is_what_was_read_and_what_was_written():
     assert path["written"].tolist() == [[0.5, 0.5], [0.0, 0.0], [-0.25, -0.25]]
     with pytest.raises(ValueError, match="measure_path is for at most 1000 parameters, digits-mlp has"):
         replay(trace, Digits("mlp"), measure_path=True)
+
+
+def test_who_looks_on_sees_every_loss_once_in_order():
+    trace = asyncsgd_edu.simulate(4, Asynchronous(), Constant(1.0), 500, 0)
+    seen, asked = [], []
+    whole = replay(trace, Quadratic(), seen=seen.append, stop=lambda: bool(asked.append(len(seen))))
+    assert np.concatenate(seen).tolist() == whole.loss.tolist()
+    assert asked == list(range(len(seen)))
+
+
+def test_a_stopped_replay_ends_with_a_whole_update():
+    trace = asyncsgd_edu.simulate(5, asyncsgd_edu.Synchronous(), Constant(1.0), 4000, 0)
+    answers = iter([False, True])
+    part = replay(trace, Quadratic(), learning_rate=0.01, stop=lambda: next(answers))
+    assert len(part) == 15  # Of 16 rows that a first stretch has.
+    whole = replay(part, Quadratic(), learning_rate=0.01)
+    assert whole.parameters[0].tolist() == part.parameters[0].tolist()

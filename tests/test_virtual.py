@@ -75,6 +75,33 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been() -> None:
     assert run.evaluate() == whole.evaluate()
 
 
+def test_the_trace_grows_with_the_arithmetic() -> None:
+    run, lengths = made(), []
+
+    def ask() -> bool:
+        lengths.append(len(run.trace))
+        assert np.isfinite(run.trace.loss).all()
+        assert run.trace.header.ended.how == "running"
+        return False
+
+    run.start(3000)
+    run.advance(ask)
+    assert lengths[0] == 0
+    assert lengths == sorted(set(lengths))
+    assert len(lengths) > 3
+    assert len(run.trace) == 3000
+
+
+def test_what_had_been_done_stays_until_it_is_done_again() -> None:
+    run, lengths = made(), []
+    run.start(300)
+    run.advance()
+    run.start(3000)
+    run.advance(lambda: bool(lengths.append(len(run.trace))))  # type: ignore[func-returns-value]
+    assert lengths[:2] == [300, 300]
+    assert lengths == sorted(lengths)
+
+
 def test_a_stop_never_takes_back_what_had_been_done() -> None:
     run = made()
     run.start(300)
@@ -91,7 +118,7 @@ def test_a_stop_never_takes_back_what_had_been_done() -> None:
 def test_a_stop_before_the_arithmetic_leaves_the_schedule() -> None:
     run = made()
     run.start(300)
-    assert run.trace.version == 300
+    assert (run.state, run.trace.version) == ("running", 0)
     run.stop()
     assert (run.state, run.trace.version, run.trace.header.ended.how) == ("stopped", 0, "stopped")
     run.advance()

@@ -70,8 +70,13 @@ class Replayer:
         specs = (tf.TensorSpec([None, len(PLAN_ROW)], tf.int64), tf.TensorSpec([None], tf.float32))
         self._chunk = tf.function(self._loop, autograph=False).get_concrete_function(*specs)
 
-    def run(self, plan: Plan, stop: Callable[[], bool] = lambda: False) -> Outcome:
-        """Do the rows from the initial parameters on, until `stop` says so."""
+    def run(
+        self,
+        plan: Plan,
+        stop: Callable[[], bool] = lambda: False,
+        seen: Callable[[np.ndarray], None] = lambda _: None,
+    ) -> Outcome:
+        """Do the rows from the initial parameters on, until `stop` says so; `seen` is given each stretch's losses."""
         for variable, value in self._first:
             variable.assign(value)
         found = [np.empty((0, 3 + 2 * self._size), np.float32)]
@@ -81,6 +86,7 @@ class Replayer:
             rows, share = (tf.constant(column[low : low + size]) for column in (plan.rows, plan.share))
             done, part = self._chunk(rows, share)
             found.append(part.numpy()[: int(done)])
+            seen(found[-1][:, 0])
             if int(done) < len(rows) or not np.isfinite(found[-1][-1, 0]):
                 break
             low += size

@@ -47,6 +47,13 @@ class Plan:
         single = bool(applied.all() and size.max(initial=1) == 1)
         return cls(np.stack(columns, axis=1).astype(np.int64), share, slots, single)
 
+    def whole(self, rows: int) -> int:
+        """How many of the first `rows` rows make whole updates, those dropped after the last one included."""
+        closing = np.flatnonzero(self.rows[:rows, ROW.index("closes")])
+        whole = int(closing[-1]) + 1 if len(closing) else 0
+        waiting = np.flatnonzero(self.share[whole:rows])
+        return whole + int(waiting[0]) if len(waiting) else rows
+
 
 def _slots(read_version: Ints, closes: NDArray[np.bool_]) -> tuple[Ints, Ints, int]:
     """Slot that each row reads from and slot of the version that it makes, shape [rows], and how many there are."""

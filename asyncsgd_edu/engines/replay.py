@@ -31,6 +31,10 @@ def never() -> bool:
     return False
 
 
+def ignored(losses: np.ndarray) -> None:
+    """Nobody looks on."""
+
+
 def replay(
     trace: Trace,
     problem: Problem,
@@ -43,6 +47,7 @@ def replay(
     measure_gap: bool = False,
     measure_path: bool = False,
     stop: Callable[[], bool] = never,
+    seen: Callable[[np.ndarray], None] = ignored,
 ) -> Trace:
     """Do the arithmetic of `trace` on `problem`; returns its rows with `loss` filled, and `parameters`.
 
@@ -51,7 +56,8 @@ def replay(
     stale, `without` workers are not there; versions are counted anew. The initial parameters and
     batches come from the trace's seed. Gradients of one update are averaged; dropped ones are
     computed for their loss only. A loss that is not finite ends the replay as `diverged` there. `stop` is asked a
-    few times a second: once it says so, the replay ends as `stopped` with the rows done so far.
+    few times a second: once it says so, the replay ends as `stopped` with the rows done so far. Before each
+    asking `seen` is given the losses of the rows that were done since the one before, in order.
 
     With `measure_gap` the result's `measured` has, for each row, the root mean square `gap` between
     the parameters read and those applied to, and the `gradient_error` that makes on the same batch. With
@@ -94,9 +100,11 @@ def replay(
         measure=measure_gap,
         path=measure_path,
     )
-    outcome = replayer.run(plan, stop)
+    outcome = replayer.run(plan, stop, seen)
     done = len(outcome.measured)
-    losses, gap, error = outcome.measured.T
+    if done < len(schedule) and not (done and not np.isfinite(outcome.measured[-1, 0])):
+        done = plan.whole(done)  # Stopped: what waits for the rest of its update is in no parameters.
+    losses, gap, error = outcome.measured[:done].T
     header = replace(
         schedule.header,
         trainer="replay",
@@ -112,7 +120,7 @@ def replay(
         header = replace(header, ended=Ended("stopped"))
     columns = {**{name: column[:done] for name, column in schedule.columns.items()}, "loss": losses}
     measured = {"gap": gap, "gradient_error": error} if measure_gap else {}
-    measured |= {"read": outcome.read, "written": outcome.written} if measure_path else {}
+    measured |= {"read": outcome.read[:done], "written": outcome.written[:done]} if measure_path else {}
     return Trace(header, columns, outcome.parameters, measured=measured)
 
 

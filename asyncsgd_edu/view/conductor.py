@@ -6,6 +6,7 @@ knows a control or a button.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -46,7 +47,7 @@ class Run:
 class Report:
     """What the status line says.
 
-    `state` is a trainer's, or `building`, `simulated`, `replaying`, `replay paused` or `evaluating`.
+    `state` is a trainer's, or `building`, `replaying`, `replay paused` or `evaluating`.
     """
 
     state: str = "ready"
@@ -80,7 +81,7 @@ class Conductor:
         self._made_of: Configuration | None = None
         self._running: Configuration | None = None
         self._after: int | None = None
-        self._watching = False
+        self._watching, self._looked = False, 0.0
         self._cancel = threading.Event()
         self._wake = threading.Condition()
         self._commands: deque[Callable[[], None]] = deque()
@@ -194,12 +195,13 @@ class Conductor:
     def _advance(self) -> None:
         """Do the arithmetic of a simulated schedule, unless it was stopped."""
         if self._watching and isinstance(self.trainer, VirtualRun):
-            self._say(replace(self._report, state="replaying"))
             self.trainer.advance(self._between)
 
     def _between(self) -> bool:
-        """Asked a few times a second by a replay: do what was posted, wait while it is paused; whether to end it."""
+        """Asked a few times a second by a replay: look, do what was posted, wait in a pause; whether to end it."""
         assert self.trainer is not None
+        if time.monotonic() - self._looked > INTERVAL:
+            self._look()
         while not self._cancel.is_set():
             with self._wake:
                 if not self._commands:
@@ -216,15 +218,14 @@ class Conductor:
         state = self.view.look(self.trainer)
         numbers = self.view.digest
         header = self.trainer.header
-        virtual = isinstance(self.trainer, VirtualRun) and state in GOING
-        going = "simulated" if virtual else state
+        going = REPLAYING[state == "paused"] if isinstance(self.trainer, VirtualRun) else state
         self._say(replace(
-            self._report, state=going if state in GOING else "evaluating",
-            version=self._report.first if virtual else numbers.version,  # Of a schedule nothing is computed yet.
+            self._report, state=going if state in GOING else "evaluating", version=numbers.version,
             staleness=panels.staleness_words(header, numbers), loss=panels.loss_words(header, numbers),
             pace=self._running.prediction.pace(numbers.seconds, numbers.version) if self._running else "",
             conditions=panels.conditions(header), accuracy=None,
         ))  # fmt: skip
+        self._looked = time.monotonic()
         if state not in GOING:
             self._watching = False
             self._finish(state, numbers)
@@ -259,15 +260,14 @@ class Conductor:
 
     def _toggle(self) -> None:
         trainer = self.trainer
-        virtual = isinstance(trainer, VirtualRun)
-        if trainer is None or (virtual and self._report.state not in REPLAYING):
-            return  # The schedule is made before it could be paused.
+        if trainer is None:
+            return
         if trainer.state == "paused":
             trainer.resume()
         elif trainer.state == "running":
             trainer.pause()
-        if virtual:
-            self._say(replace(self._report, state=REPLAYING[trainer.state == "paused"]))
+        if isinstance(trainer, VirtualRun) and self._watching:
+            self._look()
 
     def _step(self) -> None:
         if self.trainer is not None and not isinstance(self.trainer, VirtualRun) and self.trainer.state == "paused":

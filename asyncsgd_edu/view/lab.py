@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from asyncsgd_edu.trace import Trace
     from asyncsgd_edu.view.virtual import VirtualRun
 
-BUSY = ("building", "simulated", "evaluating")  # A run is under way, but nothing that could be paused.
+BUSY = ("building", "evaluating")  # A run is under way, but nothing that could be paused.
 
 
 class Lab(widgets.VBox):
@@ -250,7 +250,7 @@ class Lab(widgets.VBox):
         """Put a report into the widgets. Called by the conductor, on its thread."""
         going = report.state in (*GOING, *REPLAYING)
         self._run.disabled = going or report.state in BUSY
-        self._stop.disabled = not (going or report.state in ("building", "simulated"))
+        self._stop.disabled = not (going or report.state == "building")
         self._pause.disabled = not going
         self._pause.description = "Resume" if report.state in ("paused", "replay paused") else "Pause"
         self._step.disabled = report.state != "paused"

@@ -13,7 +13,7 @@ import numpy as np
 from asyncsgd_edu.rules.arguments import MAX_SEED, positive_number, whole_number
 from asyncsgd_edu.rules.durations import Duration, check_durations
 from asyncsgd_edu.rules.policies import MOST_WORKERS, Policy, check_policy
-from asyncsgd_edu.trace import COLUMNS, Header, Trace
+from asyncsgd_edu.trace import COLUMNS, Ended, Header, Trace
 from asyncsgd_edu.view.choices import check_gradients
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class VirtualRun:
     """`workers` workers under `policy` in virtual time, on `problem`.
 
     It is asked like a trainer. `state` is `running` (or `paused`) from `start` until `advance` has
-    given the schedule its losses, or until `stop`. A second `start` goes on: the same
+    given the schedule its losses, or until `stop`; meanwhile `trace` grows. A second `start` goes on: the same
     seed begins the same way, so the longer run contains the shorter one. Its
     arithmetic is done again from version 0.
 
@@ -51,7 +51,7 @@ class VirtualRun:
         self._policy.begin(self.workers)
         self._rate = positive_number("learning_rate", learning_rate)
         self._about: dict[str, Any] = {"problem": problem.describe(), "batch_size": problem.batch_size}
-        self._done = self._trace = self._blank()
+        self._done = self._trace = self._schedule = self._blank()
         self._state = "ready"
 
     @property
@@ -61,7 +61,7 @@ class VirtualRun:
 
     @property
     def trace(self) -> Trace:
-        """What there is so far: nothing, the schedule without losses, or with them."""
+        """What there is so far: the rows whose arithmetic is done."""
         return self._trace
 
     @property
@@ -76,7 +76,7 @@ class VirtualRun:
         total = self._done.version + updates
         check_gradients(self._policy, self.workers, total)
         made = simulate(self.workers, self._policy, self._durations, total, self.seed)
-        self._trace = Trace(replace(made.header, **self._about), made.columns)
+        self._schedule = Trace(replace(made.header, **self._about), made.columns)
         self._state = "running"
 
     def advance(self, stop: Callable[[], bool] = lambda: False) -> None:
@@ -89,9 +89,10 @@ class VirtualRun:
 
         if self._state not in ("running", "paused"):
             return
-        made = replay(self._trace, self._problem, learning_rate=self._rate, stop=stop)
+        seen = self._grow(len(self._schedule))
+        made = replay(self._schedule, self._problem, learning_rate=self._rate, stop=stop, seen=seen)
         if made.header.ended.how == "stopped":
-            made = whole_updates(made, self._trace)
+            made = whole_updates(made, self._schedule)
             self._keep(made if len(made) > len(self._done) else self._done, "stopped")
         else:
             self._keep(made, made.header.ended.how)
@@ -117,11 +118,27 @@ class VirtualRun:
 
     def reset(self) -> None:
         """Back to version 0."""
-        self._done = self._trace = self._blank()
+        self._done = self._trace = self._schedule = self._blank()
         self._state = "ready"
+
+    def _grow(self, rows: int) -> Callable[[np.ndarray], None]:
+        """What takes the losses of one stretch of rows after the other, and puts them into `trace`."""
+        loss, done = np.full(rows, np.nan, np.float32), 0
+        header = replace(self._schedule.header, ended=Ended())
+
+        def seen(losses: np.ndarray) -> None:
+            nonlocal done
+            loss[done : done + len(losses)] = losses
+            done += len(losses)
+            if done > len(self._done):  # Not what had been there before.
+                columns = {**self._schedule.columns, "loss": loss}
+                self._trace = Trace(header, {name: column[:done] for name, column in columns.items()})
+
+        return seen
 
     def _keep(self, trace: Trace, how: str) -> None:
         header = replace(trace.header, ended=replace(trace.header.ended, how=how))
+        self._schedule = self._blank()  # A million rows need not be kept twice.
         self._done = self._trace = Trace(header, trace.columns, trace.parameters)
         self._state = how
 

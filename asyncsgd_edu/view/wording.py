@@ -30,9 +30,6 @@ def status(report: Report) -> str:
         return lines(f"<b>{report.state}</b> · version 0", alarm(report.problem) if report.problem else "press Run")
     first = [f"version {report.version} of {report.target}", report.staleness]
     second = [report.loss, _accuracy(report), report.pace]
-    if report.state in REPLAYING:
-        first = ["the schedule is there, now the arithmetic of its gradients is done"]
-        second = ["Stop keeps what has been done by then"]
     return lines(
         f"<b>{html.escape(report.state)}</b> · {_row(first)}",
         _row(second),
@@ -49,7 +46,7 @@ def _row(parts: Sequence[str]) -> str:
 def _accuracy(report: Report) -> str:
     if report.accuracy is not None:
         return f"held-out accuracy {report.accuracy:.3f}"
-    return "held-out accuracy follows at the end" if report.state in (*GOING, "simulated", "evaluating") else ""
+    return "held-out accuracy follows at the end" if report.state in (*GOING, *REPLAYING, "evaluating") else ""
 
 
 def lines(*some: str) -> str:
