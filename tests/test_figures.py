@@ -46,6 +46,76 @@ def test_timeline_arrows_end_at_the_read() -> None:
     assert arrow.marker.size[:3].tolist() == [0, 7, 0]
 
 
+def bows(figure: go.Figure) -> list[tuple[float, float]]:
+    """Where each arrow from version to version begins and ends, in seconds."""
+    arrow = named(figure, "from version read<br>to version written")
+    places = np.flatnonzero(np.isnan(arrow.x))
+    assert arrow.marker.symbol == "arrow"
+    assert all(arrow.marker.size[k - 1] > 0 for k in places)  # The head is at the end.
+    return [(arrow.x[low], arrow.x[high - 1]) for low, high in zip([0, *(places[:-1] + 1)], places, strict=True)]
+
+
+def test_timeline_has_an_arrow_from_the_version_read_to_the_version_written() -> None:
+    trace = make_trace(100)
+    written = np.concatenate([[0.0], trace.apply_time])
+    pairs = [(written[r], written[a + 1]) for r, a in zip(trace.read_version, trace.apply_version, strict=True)]
+    figure = figures.timeline(trace, last=20)
+    assert sorted(bows(figure)) == sorted(pairs[-20:])
+    assert sorted(bows(figures.timeline(trace, last=100))) == sorted(pairs)
+    marks = named(figure, "version")
+    shown = range(100 - 20 - 3, 101)
+    assert marks.hovertext == tuple(f"version {version}" for version in shown)
+    assert np.allclose(marks.x, written[list(shown)])
+    assert {"version", "0", "3"} <= set(figure.layout.yaxis.ticktext)
+    top = figure.layout.yaxis.range[1]
+    assert top < np.nanmin(named(figure, "from version read<br>to version written").y)
+    assert max(marks.y) < -0.5
+
+
+def test_timeline_draws_few_arrows_and_says_how_many() -> None:
+    figure = figures.timeline(make_trace(500), last=300)
+    assert len(bows(figure)) == 100
+    assert "arrows from version to version: those of the last 100" in said(figure)
+    assert "arrows" not in said(figures.timeline(make_trace(500), last=100))
+
+
+def test_timeline_numbers_versions_that_do_not_stand_on_each_other() -> None:
+    marks = named(figures.timeline(make_trace(500), last=200), "version")
+    numbered = np.array([bool(text) for text in marks.text])
+    assert 5 < numbered.sum() < 30 < len(marks.x)
+    assert np.diff(np.array(marks.x)[numbered]).min() > 0.03 * np.ptp(marks.x)
+
+
+def test_gradients_of_one_update_share_an_arrow() -> None:
+    four = make_trace(40)
+    averaged = with_columns(four, apply_version=np.arange(40) // 4, read_version=np.arange(40) // 4)
+    assert len(bows(figures.timeline(averaged, last=40))) == 10
+
+
+def test_a_trace_that_begins_later_has_arrows_from_the_versions_that_it_knows() -> None:
+    trace = make_trace(100)
+    figure = figures.timeline(trace[50:], last=50)
+    assert len(bows(figure)) == 50 - 4  # The first four read versions of before.
+    assert min(start for start, _ in bows(figure)) == trace.apply_time[50]
+
+
+def test_timeline_marks_torn_reads() -> None:
+    trace = make_trace(50)
+    spread = np.zeros(50, np.int32)
+    spread[[3, 40, 45]] = 9, 2, 5
+    torn = with_columns(trace, read_spread=spread)
+    figure = figures.timeline(torn, last=20)
+    marks = named(figure, "torn read")
+    assert marks.x.tolist() == trace.read_time[[40, 45]].tolist()
+    assert marks.y.tolist() == trace.worker[[40, 45]].tolist()
+    assert marks.text[1] == (
+        f"worker {trace.worker[45]}: torn read of version {trace.read_version[45]}: variables up to 5 versions apart"
+    )
+    assert "torn reads: 2, of variables up to 5 versions apart" in said(figure)
+    assert "torn" not in said(figures.timeline(trace))
+    assert not [layer for layer in figures.timeline(trace).data if layer.name == "torn read"]
+
+
 def test_timeline_marks_dropped_gradients_differently() -> None:
     version = np.array([0, 1, -1, 2])
     figure = figures.timeline(with_columns(make_trace(4), apply_version=version, read_version=np.zeros(4)))

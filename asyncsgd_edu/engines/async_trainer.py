@@ -38,11 +38,14 @@ class AsyncTrainer(Trainer):
     `devices` pins workers to devices, round robin; by default all share the first.
     `access` is `consistent` (a whole read and a whole apply are atomic), `lock_free`
     (only TensorFlow's own per-variable atomicity) or `read_modify_write` (not even that: updates
-    are lost, and counted). `policy` says whose gradients are averaged
-    into an update and who must wait; the default lets everybody go on at once. `durations` are
-    slept between the gradient and its apply, and the trace says so. `remedy` corrects stale
-    gradients. `steps_per_call` is how many steps a thread makes in one call of TensorFlow, where nothing has to
-    happen between them: more are faster, and logged one by one like any others. `gate` can force an order.
+    are lost, and counted). `policy` says whose gradients are averaged into an update and who must wait;
+    the default lets everybody go on at once. `durations` are slept between the gradient and its apply, and
+    the trace says so. `remedy` corrects stale gradients. `steps_per_call` is how many steps a thread makes in
+    one call of TensorFlow, where nothing has to happen between them: more are faster, and logged one by one like
+    any others. `gate` can force an order.
+
+    A problem with sparse gradients is updated through TensorFlow's sparse kernels under `lock_free` access
+    without a remedy (that is Hogwild!), and elsewhere like any other.
 
     Raises TypeError or ValueError, before anything starts, for an argument that is not allowed.
     """
@@ -81,7 +84,8 @@ class AsyncTrainer(Trainer):
         home = places[0] if len(set(places)) == 1 else "/device:CPU:0"
         initial = problem.initial(self.seed)
         correction = Correction(remedy, problem, initial) if remedy else None
-        shared = SharedParameters(initial, own, access, home, workers, correction)
+        sparse = problem.sparse and access == "lock_free" and remedy is None
+        shared = SharedParameters(initial, own, access, home, workers, correction, sparse)
         header = Header(
             trainer="AsyncTrainer",
             workers=workers,
@@ -152,11 +156,12 @@ class Tower:
     ) -> None:
         count = len(shared.variables)
         looks_back = shared.correction is not None and shared.correction.looks_back
+        gradient_of = problem.sparse_gradient if shared.sparse else problem.gradient
 
         def read_and_compute(batch: tf.Tensor) -> list[tf.Tensor]:
             with tf.device(device):
                 read = shared.read()
-                loss, gradient = problem.gradient(read.values, problem.batch(batch[0], batch[1], seed))
+                loss, gradient = gradient_of(read.values, problem.batch(batch[0], batch[1], seed))
             row = packed(read.version, read.spread, read.time, after(gradient), loss)
             return [row, loss, *gradient, *(read.values if looks_back else [])]
 
@@ -191,15 +196,14 @@ class Tower:
             )
             return rows.stack()[:done]
 
-        def graph(function: Callable[..., Any], *specs: tf.TensorSpec) -> Callable[..., Any]:
-            made: Callable[..., Any] = tf.function(function, autograph=False).get_concrete_function(*specs)
-            return made
+        def graph(function: Callable[..., Any], *specs: tf.TypeSpec) -> Any:
+            return tf.function(function, autograph=False).get_concrete_function(*specs)
 
         pair, one = tf.TensorSpec([2], tf.int64), tf.TensorSpec([], tf.int64)
         shapes = [tf.TensorSpec([], tf.float32), *(tf.TensorSpec(v.shape, v.dtype) for v in shared.variables)]
-        rest = [*shapes, *(shapes[1:] if looks_back else [])]
         self.steps = graph(steps if steps_per_call > 1 else step, pair)
         self.compute = graph(read_and_compute, pair)
+        rest = [tf.type_spec_from_value(part) for part in self.compute.structured_outputs[1:]]
         self.land, self.apply = graph(land, pair, *rest), graph(apply, one, *shapes)
         self.correct = graph(correct, pair, *rest) if shared.correction else None
 

@@ -49,7 +49,9 @@ class SharedParameters:
     `initial` are float32 arrays; `optimizer` is a Keras optimizer that nobody else
     uses. Its slots are made here, before any worker exists. Unless access is `consistent`, the variables
     stand in for longer ones that hold a stamp of each of `workers` workers. `correction` is what is done
-    about stale gradients.
+    about stale gradients. With `sparse`, gradients are `tf.IndexedSlices` and go through TensorFlow's sparse kernels,
+    which change one element after the other: no stamp can vouch for a whole there, so there is none, and what
+    is said of a read is only the most that it can have mixed.
     """
 
     def __init__(
@@ -60,14 +62,16 @@ class SharedParameters:
         device: str,
         workers: int = 1,
         correction: Correction | None = None,
+        sparse: bool = False,
     ) -> None:
         self.access = one_of("access", access, ACCESS)
         self.device = device
         self.optimizer = optimizer
         self.correction = correction
+        self.sparse = sparse
         names = [f"parameter_{i}" for i in range(len(initial))]
         with tf.device(device):
-            if access == "consistent":
+            if access == "consistent" or sparse:
                 self._stamped = []
                 held = [tf.Variable(value, name=name) for value, name in zip(initial, names, strict=True)]
                 self.variables = held
@@ -121,6 +125,10 @@ class SharedParameters:
         with tf.control_dependencies([version]):
             values, spread = self._look()
         with tf.control_dependencies([*values, spread]):
+            if self.access != "consistent" and not self._stamped:
+                # Updates let in by now but not landed before: the most that this read can have mixed.
+                let_in = tf.minimum(self._started.read_value(), self._limit.read_value())
+                spread = tf.maximum(let_in - version, 0)
             return Read(values, version, spread, tf.timestamp())
 
     def _look(self) -> tuple[list[tf.Tensor], tf.Tensor]:
@@ -161,7 +169,7 @@ class SharedParameters:
             return Applied(version, done, tf.timestamp())
 
     def lost(self) -> tuple[int, ...]:
-        """Of the updates so far, how many are no longer in each variable, by its stamps; empty under `consistent`.
+        """Of the updates so far, how many are no longer in each variable, by its stamps; empty where there are none.
 
         Call with no worker about.
         """

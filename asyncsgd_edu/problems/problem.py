@@ -20,6 +20,7 @@ class Problem(ABC):
 
     name: str
     batch_size: int
+    sparse = False  # Whether there is a `sparse_gradient`.
 
     @abstractmethod
     def initial(self, seed: int) -> list[np.ndarray]:
@@ -44,6 +45,12 @@ class Problem(ABC):
             tape.watch(values)
             loss = self.loss(values, batch)
         return loss, tape.gradient(loss, values, unconnected_gradients="zero")
+
+    def sparse_gradient(
+        self, parameters: Sequence[tf.Tensor], batch: Batch
+    ) -> tuple[tf.Tensor, list[tf.IndexedSlices]]:
+        """Loss of the batch, and its gradient as those elements of each parameter that it touches."""
+        raise NotImplementedError(f"{self.name} has no sparse gradient")
 
     def curvature(self, parameters: Sequence[Any]) -> list[np.ndarray] | None:
         """Diagonal of the Hessian of the expected loss, one array a parameter; None where it is not known."""
