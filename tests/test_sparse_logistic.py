@@ -172,9 +172,7 @@ def test_lock_free_updates_go_through_the_sparse_kernels():
     assert kernels == {"consistent": False, "lock_free": True}
 
 
-@pytest.mark.parametrize(
-    "more", [{"durations": Constant(0.001)}, {"policy": KSync(2)}, {"remedy": DropAbove(2)}], ids=str
-)
+@pytest.mark.parametrize("more", [{"durations": Constant(0.001)}, {"policy": KSync(2)}, {"remedy": DropAbove(2)}])
 def test_sparse_gradients_go_everywhere(more):
     problem = SparseLogistic(features=50, nonzero=3, examples=200)
     trace = AsyncTrainer(problem, workers=3, access="lock_free", **more).fit(updates=60)
