@@ -145,9 +145,14 @@ class SharedParameters:
         worker: tf.Tensor | int,
         read: tuple[tf.Tensor, Sequence[tf.Tensor]] | None,
     ) -> Applied:
+        def enter() -> tf.Tensor:
+            return _count(self._started) < self._limit.read_value()
+
         if read is not None and self.correction is not None:
             gradients, kept = self.correct(gradients, *read)
-            wanted = wanted & kept
+            admitted = tf.cond(kept, enter, lambda: tf.constant(False))  # What is dropped takes nobody's place.
+        else:
+            admitted = enter()
 
         def update() -> tuple[tf.Tensor, tf.Tensor]:
             for stamped in self._stamped:
@@ -161,10 +166,7 @@ class SharedParameters:
         def leave() -> tuple[tf.Tensor, tf.Tensor]:
             return self._landed.read_value(), tf.constant(False)
 
-        def enter() -> tuple[tf.Tensor, tf.Tensor]:
-            return tf.cond(_count(self._started) < self._limit.read_value(), update, leave)
-
-        version, done = tf.cond(wanted, enter, leave)
+        version, done = tf.cond(wanted & admitted, update, leave)
         with tf.control_dependencies([version]):
             return Applied(version, done, tf.timestamp())
 
