@@ -13,6 +13,7 @@ _HOMES = {
     "AsyncTrainer": "engines.async_trainer",
     "Asynchronous": "rules.policies",
     "BackupWorkers": "rules.policies",
+    "Cifar10": "problems.cifar10",
     "Comparison": "comparison",
     "Constant": "rules.durations",
     "DelayCompensation": "rules.remedies",
@@ -26,6 +27,7 @@ _HOMES = {
     "KBatchAsync": "rules.policies",
     "KBatchSync": "rules.policies",
     "KSync": "rules.policies",
+    "KerasProblem": "problems.keras_problem",
     "Lab": "view.lab",
     "LiveView": "view.live",
     "LogNormal": "rules.skewed_durations",
@@ -39,7 +41,9 @@ _HOMES = {
     "Reachable": "engines.reachable",
     "Rosenbrock": "problems.rosenbrock",
     "ScriptedGate": "engines.gates",
+    "SessionTrainer": "engines.session_trainer",
     "ShiftedExponential": "rules.durations",
+    "SparseLogistic": "problems.sparse_logistic",
     "StaleSynchronous": "rules.policies",
     "Straggler": "rules.durations",
     "Synchronous": "rules.policies",
@@ -85,13 +89,17 @@ if TYPE_CHECKING:
     from asyncsgd_edu.engines.reachable import reachable as reachable
     from asyncsgd_edu.engines.recursion import trajectory as trajectory
     from asyncsgd_edu.engines.replay import replay as replay
+    from asyncsgd_edu.engines.session_trainer import SessionTrainer as SessionTrainer
     from asyncsgd_edu.engines.simulator import simulate as simulate
     from asyncsgd_edu.engines.tower_trainer import TowerTrainer as TowerTrainer
     from asyncsgd_edu.engines.trainer import WorkerError as WorkerError
+    from asyncsgd_edu.problems.cifar10 import Cifar10 as Cifar10
     from asyncsgd_edu.problems.digits import Digits as Digits
+    from asyncsgd_edu.problems.keras_problem import KerasProblem as KerasProblem
     from asyncsgd_edu.problems.problem import Problem as Problem
     from asyncsgd_edu.problems.quadratic import Quadratic as Quadratic
     from asyncsgd_edu.problems.rosenbrock import Rosenbrock as Rosenbrock
+    from asyncsgd_edu.problems.sparse_logistic import SparseLogistic as SparseLogistic
     from asyncsgd_edu.rules.durations import Constant as Constant
     from asyncsgd_edu.rules.durations import Exponential as Exponential
     from asyncsgd_edu.rules.durations import ShiftedExponential as ShiftedExponential

@@ -14,6 +14,7 @@ from asyncsgd_edu import (
     Exponential,
     Quadratic,
     ScriptedGate,
+    SessionTrainer,
     TowerTrainer,
     Trace,
     WorkerError,
@@ -27,10 +28,12 @@ def workers_alive():
     return [t.name for t in threading.enumerate() if t.name.startswith("asyncsgd-worker")]
 
 
-@pytest.fixture(params=["async", "lock_free", "towers"])
+@pytest.fixture(params=["async", "lock_free", "towers", "session"])
 def trainer(request):
     if request.param == "towers":
         made = TowerTrainer(Quadratic(), towers=2)
+    elif request.param == "session":
+        made = SessionTrainer(Digits("linear"), workers=3)
     else:
         made = AsyncTrainer(
             Quadratic(), workers=3, access="lock_free" if request.param == "lock_free" else "consistent"
@@ -184,7 +187,14 @@ class Broken(Quadratic):
             return super().batch(worker, number, seed)
 
 
-@pytest.mark.parametrize("make", [lambda p: AsyncTrainer(p, workers=3), lambda p: TowerTrainer(p, towers=3)])
+MAKERS = [
+    lambda p: AsyncTrainer(p, workers=3),
+    lambda p: TowerTrainer(p, towers=3),
+    lambda p: SessionTrainer(p, workers=3),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=["async", "towers", "session"])
 def test_a_failing_worker_fails_the_run_by_number(make):
     trainer = make(Broken())
     with pytest.raises(WorkerError, match="worker 1 failed: InvalidArgumentError") as told:

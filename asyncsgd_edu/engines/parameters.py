@@ -185,6 +185,11 @@ class SharedParameters:
         """Updates that are in the parameters now."""
         return int(self._landed)
 
+    @property
+    def full(self) -> bool:
+        """Whether as many updates have been let in as may be, landed or not."""
+        return int(self._started) >= int(self._limit)
+
     def allow(self, limit: int) -> None:
         """Let updates in up to version `limit`, none before this; call with no worker about.
 

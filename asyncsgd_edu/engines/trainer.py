@@ -242,7 +242,7 @@ class Trainer(ABC):
                 if self._diverged_at is None:
                     self._diverged_at = int(rest[~finite, AT["read_version"]][0])
             self._send_home()
-        elif len(rest) and (self.gate.stopped or self.version >= self._limit):
+        elif len(rest) and (self.gate.stopped or self._shared.full):
             self._log.in_flight(rest)  # It came too late to be let in.
             self._send_home()
             with self._changing:
