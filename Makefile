@@ -1,7 +1,7 @@
 # Every target does its own set-up: a machine with Python 3.11, 3.12 or 3.13 needs nothing else.
 #   make lab      start JupyterLab on the first notebook; ARGS="--port=9000" goes to JupyterLab
 #   make test     everything: lint, types, unit tests, doctests, notebooks, a real browser
-#   make check    lint, types, unit tests, doctests: under two minutes
+#   make check    lint, types, doctests, and the tests that need neither a browser nor long: some minutes
 #   make format   lay out the code and strip the notebooks
 #   make screenshot  make the README's picture anew
 #   make clean    remove .venv and what the tools left
