@@ -55,17 +55,19 @@ LINE_END = """name => {
     const points = plot.calcdata[plot.data.findIndex(line => line.name?.startsWith(name))];
     return Math.max(0, ...points.map(point => point.x).filter(Number.isFinite));
 }"""
-# What a reader cannot see whole: words that their box is too narrow for, and what reaches beyond the last output.
-CUT_OFF = """() => {
-    const outputs = [...document.querySelectorAll('.jp-OutputArea-output')];
-    const output = outputs.filter(o => o.querySelector('button')).at(-1);
+# The output that the last dashboard is in. Other outputs of a notebook have plots and buttons too.
+DASHBOARD = """[...document.querySelectorAll('.jp-OutputArea-output')]
+    .filter(o => o.querySelector('.widget-toggle-buttons') && o.querySelector('.js-plotly-plot')).at(-1)"""
+# What a reader cannot see whole: words that their box is too narrow for, and what reaches beyond the last dashboard.
+CUT_OFF = f"""() => {{
+    const output = {DASHBOARD};
     const right = output.getBoundingClientRect().right + 1;
     const beyond = [...output.querySelectorAll('button, th, td, .js-plotly-plot text')].filter(
         e => e.textContent.trim() && e.getBoundingClientRect().right > right);
     const narrow = [...output.querySelectorAll('button, .widget-label, .widget-html-content')].filter(
         e => e.scrollWidth > e.clientWidth + 1);
     return [...new Set([...beyond, ...narrow].map(e => e.textContent.trim()).filter(words => words))];
-}"""
+}}"""
 START = 120  # Seconds that a server, a page or a kernel may take to come up on a loaded machine.
 
 
@@ -189,6 +191,12 @@ class Notebook:
         box.fill(str(value))
         box.press("Enter")
 
+    def write(self, label: str, text: str) -> None:
+        """Write into a field of several lines, and leave it."""
+        box = self.field(label).locator("textarea").last
+        box.fill(text)
+        box.blur()
+
     def choose(self, label: str, option: str) -> None:
         """Choose from a menu."""
         self.field(label).locator("select").last.select_option(label=option)
@@ -215,12 +223,11 @@ class Notebook:
         return []
 
     def top_of_plot(self) -> float:
-        """Where the last plot begins, in pixels below the top of the dashboard."""
+        """Where the dashboard's plot begins, in pixels below the top of the last dashboard."""
         return float(
             self.page.evaluate(
-                "() => { const plot = [...document.querySelectorAll('.jp-OutputArea .js-plotly-plot')].at(-1);"
-                "return plot.getBoundingClientRect().top"
-                " - plot.closest('.jp-OutputArea-output').getBoundingClientRect().top; }"
+                f"() => {{ const lab = {DASHBOARD}; return lab.querySelector('.js-plotly-plot')"
+                ".getBoundingClientRect().top - lab.getBoundingClientRect().top; }"
             )
         )
 

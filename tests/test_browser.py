@@ -61,6 +61,23 @@ def says_what_the_trace_says(notebook: Notebook, how: str) -> None:
     assert (how_it_ended, audit) == (how, "0")
 
 
+def stays_put(notebook: Notebook, says: str) -> None:
+    """At three widths nothing is cut off, and nothing below moves while a run that ends with these words goes on."""
+    for width in (960, 1280, 1920):
+        notebook.size(width, 1100)
+        assert notebook.cut_off() == []
+        top = notebook.top_of_plot()
+        assert top > 100  # Pixels: there are controls above it.
+        notebook.press("Run", 60)
+        notebook.await_text(r"running · version [1-9]", 120)
+        assert notebook.top_of_plot() == top
+        notebook.await_text(says, 120)
+        assert notebook.top_of_plot() == top
+        assert notebook.cut_off() == []
+        notebook.press("Reset")
+        notebook.await_text("ready · version 0", 30)
+
+
 def test_a_class_can_use_the_first_notebook(first_notebook: Notebook) -> None:
     lab = first_notebook
     lab.run_all(300)
@@ -99,18 +116,7 @@ def test_nothing_is_cut_off_and_nothing_jumps(first_notebook: Notebook) -> None:
     lab.choose("Injected duration", "exponential")
     lab.type("Updates", 200)
     lab.await_text(r"mean staleness N - 1 = \d+ · [\d.]+ ms per update \+ arithmetic", 30)
-    for width in (960, 1280, 1920):
-        lab.size(width, 1100)
-        assert lab.cut_off() == []
-        top = lab.top_of_plot()
-        lab.press("Run", 60)
-        lab.await_text(r"running · version [1-9]", 120)
-        assert lab.top_of_plot() == top
-        lab.await_text(r"finished · version 200 of 200", 120)
-        assert lab.top_of_plot() == top
-        assert lab.cut_off() == []
-        lab.press("Reset")
-        lab.await_text("ready · version 0", 30)
+    stays_put(lab, r"finished · version 200 of 200")
 
     # The widest that it can say.
     lab.press("simulated")
@@ -124,6 +130,53 @@ def test_nothing_is_cut_off_and_nothing_jumps(first_notebook: Notebook) -> None:
     for width in (960, 1280, 1920):
         lab.size(width, 1100)
         assert lab.cut_off() == []
+    assert lab.errors == []
+
+
+def test_nothing_jumps_with_all_that_access_and_a_remedy_add(first_notebook: Notebook) -> None:
+    lab = first_notebook
+    lab.run_all(300)
+    lab.choose("Problem", "digits-linear")
+    lab.choose("Access", "read_modify_write")
+    lab.choose("Remedy", "delay-compensation")
+    lab.type("Updates", 200)
+    stays_put(lab, r"delay-compensation \(strength 0.04\) · read_modify_write: lost \d+ of 200, [\d.]+% of reads torn")
+    assert lab.errors == []
+
+
+def test_a_schedule_is_written_corrected_and_run(first_notebook: Notebook) -> None:
+    lab = first_notebook
+    lab.run_all(300)
+    lab.press("written")
+    lab.choose("Problem", "digits-linear")
+    lab.write("Schedule", "0r 1r 1a\n0a 2a")
+    lab.press("Run")
+    wrong = r"event 4 \('2a', line 2, column 4\): worker 2 has no gradient, allowed for it here is 2r"
+    lab.await_text(rf"not started\nError: {wrong}", 30)
+    assert lab.ask("print(lab.trainer, len(lab.runs))").split() == ["None", "0"]
+    for width in (960, 1280, 1920):
+        lab.size(width, 1100)
+        assert lab.cut_off() == []
+
+    lab.write("Schedule", "0r 1r 1a\n0a 2r 2a")
+    lab.await_text(r"mean staleness of the schedule = 0\.3333", 30)
+    lab.press("Run")
+    lab.await_text(r"finished · version 3 of 3 · mean staleness 0\.33\n.*\nwritten by hand · virtual time", 120)
+    assert lab.await_line("this run", ">", 0) == 3
+    assert lab.ask("print(lab.trace.schedule())").strip() == "0r 1r 1a 0a 2r 2a"
+
+    # A run of threads, written down and run again.
+    lab.press("threads")
+    lab.type("Updates", 100)
+    lab.press("Run", 60)
+    lab.await_text(r"finished · version 100 of 100", 120)
+    lab.press("written")
+    lab.press("Write down")
+    lab.await_text(r"the first 40 of 100 gradients of the last run", 30)
+    losses = lab.ask("print(lab.trace.loss[:40].tolist())")
+    lab.press("Run", 60)
+    lab.await_text(r"finished · version 40 of 40", 120)
+    assert lab.ask("print(lab.trace.loss.tolist())") == losses
     assert lab.errors == []
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from asyncsgd_edu.rules import policies
 from asyncsgd_edu.rules.durations import Constant, Exponential
+from asyncsgd_edu.trace import Trace
+from asyncsgd_edu.view import choices
 from asyncsgd_edu.view.choices import LAWS, POLICIES, duration_of
 from asyncsgd_edu.view.configuration import Configuration
 
@@ -26,7 +28,7 @@ BAD = [
     ("learning_rate", float("inf"), "learning_rate must be a finite number above 0, got inf"),
     ("duration", -0.01, "duration must be a finite number above 0, got -0.01"),
     ("seed", -1, "seed must be a whole number from 0 to 2147483647, got -1"),
-    ("mode", "processes", "mode must be one of 'threads', 'towers', 'simulated', got 'processes'"),
+    ("mode", "processes", "mode must be one of 'threads', 'towers', 'simulated', 'written', got 'processes'"),
     ("constant", -1, "constant must be a whole number from 0 to 1000, got -1"),
     (
         "policy",
@@ -45,6 +47,16 @@ BAD = [
         "duration_law must be one of 'none', 'constant', 'exponential', 'shifted exponential', 'uniform', 'pareto', "
         "'straggler', got 'gamma'",
     ),
+    ("access", "locked", "access must be one of 'consistent', 'lock_free', 'read_modify_write', got 'locked'"),
+    (
+        "remedy",
+        "hope",
+        "remedy must be one of 'none', 'divide-by-staleness', 'drop-above', 'delay-compensation', 'gap-aware', "
+        "got 'hope'",
+    ),
+    ("drop_bound", -1, "drop_bound must be a whole number from 0 to 1000, got -1"),
+    ("strength", -0.5, "strength must be a finite number not below 0, got -0.5"),
+    ("schedule", 7, "schedule must be text such as '0r 1r 1a 0a', got 7"),
     ("by", "epochs", "by must be one of 'updates', 'samples', 'seconds', got 'epochs'"),
 ]
 
@@ -153,6 +165,87 @@ def test_threads_do_not_make_towers() -> None:
     assert towers.of_trainer == Configuration(mode="towers", threads=9, gpus=2).of_trainer
 
 
+def written(schedule: str = "0r 1r 2r 2a 1a 0a", **change: object) -> Configuration:
+    """A written run on the quadratic."""
+    return Configuration(mode="written", problem="quadratic", schedule=schedule, **change)  # type: ignore[arg-type]
+
+
+def test_a_written_schedule_says_how_many_work_and_for_how_long() -> None:
+    made = written()
+    assert (made.workers, made.target, made.policy_words) == (3, 3, "written by hand")
+    assert (made.header.clock, made.header.policy) == ("virtual", "written by hand")
+    assert written(remedy="drop-above", drop_bound=0).target == 1
+
+
+def test_an_error_in_the_text_names_the_token() -> None:
+    with pytest.raises(ValueError, match=r"event 2 \('0q', line 2, column 1\)"):
+        written("0r 1r\n0q")
+    assert Configuration(schedule="0r 0q").schedule == "0r 0q"  # Only a schedule that is to be run has to be one.
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"threads": 9}, {"gpus": 4}, {"policy": "k-sync"}, {"duration_law": "uniform"}, {"updates": 7},
+        {"access": "lock_free"}, {"drop_bound": 9}, {"strength": 1.0},
+    ],
+)  # fmt: skip
+def test_a_written_run_is_the_same_whatever_the_other_modes_use(change: dict[str, object]) -> None:
+    assert written(**change).of_trainer == written().of_trainer
+    assert written(**change).label == written().label
+
+
+@pytest.mark.parametrize("change", [{"remedy": "gap-aware"}, {"seed": 3}, {"schedule": "0r 0a"}])
+def test_another_written_run_has_another_text_remedy_or_seed(change: dict[str, object]) -> None:
+    assert written(**change).of_trainer != written().of_trainer  # type: ignore[arg-type]
+
+
+def test_a_written_run_begins_anew_and_others_go_on() -> None:
+    assert not written().goes_on_from(written())
+    assert not Configuration().goes_on_from(None)
+    assert Configuration(updates=7).goes_on_from(Configuration())
+    assert not Configuration(remedy="gap-aware").goes_on_from(Configuration())
+
+
+def test_towers_have_no_remedy_and_only_threads_have_access() -> None:
+    towers = Configuration(mode="towers", remedy="gap-aware", access="lock_free")
+    assert (towers.correction, towers.special) == (None, ())
+    assert towers.of_trainer == Configuration(mode="towers").of_trainer
+    assert simulated(access="lock_free").of_trainer == simulated().of_trainer
+    assert (simulated(access="lock_free").special, simulated(access="lock_free").header.access) == ((), "consistent")
+
+
+def test_label_and_header_name_access_and_remedy_that_are_not_the_usual() -> None:
+    made = Configuration(policy="k-async", access="lock_free", remedy="drop-above", drop_bound=3)
+    assert made.label == "4 threads, k-async (k 2), lock_free access, drop-above (bound 3)"
+    assert made.header.access == "lock_free"
+    assert made.header.remedy == {"name": "drop-above", "bound": 3}
+    assert simulated(remedy="delay-compensation", strength=0.5).label == (
+        "100 simulated, delay-compensation (strength 0.5)"
+    )
+    assert written(remedy="gap-aware").label == "written by hand, 3 workers, gap-aware"
+    assert Configuration().label == "4 threads"
+
+
+def test_updates_that_stamps_cannot_count_are_refused() -> None:
+    with pytest.raises(ValueError, match="updates under lock_free access must be a whole number from 1 to 16777216"):
+        Configuration(access="lock_free", updates=2**24 + 1)
+
+
+def test_the_menus_offer_what_the_engines_have() -> None:
+    from asyncsgd_edu.engines import parameters, stamps
+    from asyncsgd_edu.rules.remedies import Remedy
+
+    assert choices.ACCESS == parameters.ACCESS
+    assert choices.MOST_STAMPED == stamps.MOST_STAMPED
+    assert {kind.name for kind in Remedy.__subclasses__()} == set(choices.REMEDIES[1:])
+    for name in choices.REMEDIES[1:]:
+        made = choices.remedy_of(name, 3, 0.5)
+        assert made is not None
+        assert made.name == name
+    assert choices.remedy_of("none", 3, 0.5) is None
+
+
 def test_it_loads_no_tensorflow() -> None:
     code = "import sys, asyncsgd_edu.view.configuration as c; c.Configuration(); print('tensorflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -170,6 +263,27 @@ def test_threads_are_spread_over_the_gpus(eight_devices: list[str]) -> None:
 def test_threads_follow_the_policy(eight_devices: list[str]) -> None:
     made = Configuration(threads=3, problem="quadratic", policy="k-async", constant=2).trainer()
     assert made.header.policy == "k-async (k 2)"
+
+
+def test_access_and_remedy_reach_the_threads(eight_devices: list[str]) -> None:
+    controls = {"access": "read_modify_write", "remedy": "delay-compensation", "strength": 0.5}
+    header = Configuration(threads=3, problem="quadratic", **controls).trainer().header  # type: ignore[arg-type]
+    assert header.access == "read_modify_write"
+    assert header.remedy == {"name": "delay-compensation", "strength": 0.5, "exact": False}
+
+
+def test_a_written_run_is_the_replay_of_its_text(eight_devices: list[str]) -> None:
+    from asyncsgd_edu.engines.replay import replay
+    from asyncsgd_edu.problems.quadratic import Quadratic
+    from asyncsgd_edu.rules.remedies import GapAware
+
+    made = written(remedy="gap-aware", learning_rate=0.125, seed=5).trainer()
+    made.start(3)
+    made.advance()  # type: ignore[union-attr]
+    schedule = Trace.from_schedule("0r 1r 2r 2a 1a 0a", seed=5)
+    wanted = replay(schedule, Quadratic(), learning_rate=0.125, remedy=GapAware())
+    assert made.trace.loss.tolist() == wanted.loss.tolist()
+    assert made.header.remedy == {"name": "gap-aware"}
 
 
 def test_a_simulated_run_has_the_virtual_trace_of_its_controls(eight_devices: list[str]) -> None:

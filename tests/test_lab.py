@@ -131,7 +131,8 @@ def test_every_control_is_an_argument() -> None:
     controls = {
         "mode": "towers", "threads": 3, "gpus": 5, "learning_rate": 0.0123, "problem": "digits-mlp",
         "duration_law": "exponential", "duration": 0.007, "updates": 77, "seed": 9, "by": "seconds",
-        "policy": "k-sync", "constant": 5,
+        "policy": "k-sync", "constant": 5, "access": "lock_free", "remedy": "drop-above", "drop_bound": 7,
+        "strength": 0.25, "schedule": "0r 0a",
     }  # fmt: skip
     lab = Lab(**controls)  # type: ignore[arg-type]
     assert lab.configuration == Configuration(**controls)  # type: ignore[arg-type]
@@ -660,14 +661,23 @@ def test_a_control_that_would_do_nothing_is_disabled(lab: Lab) -> None:
     def off() -> set[str]:
         return {name for name, control in lab._controls.items() if control.disabled}
 
-    assert off() == {"constant", "duration"}
+    always = {"drop_bound", "strength", "schedule"}
+    assert off() == {"constant", "duration"} | always
     lab._controls["policy"].value = "stale-synchronous"
-    assert off() == {"duration"}
+    assert off() == {"duration"} | always
     assert lab._controls["constant"].description == "bound"
     lab._controls["mode"].value = "towers"
-    assert off() == {"duration", "threads", "policy", "constant"}
+    assert off() == {"duration", "threads", "policy", "constant", "access", "remedy"} | always
     lab._controls["mode"].value = "simulated"
-    assert off() == {"duration", "gpus"}
+    assert off() == {"duration", "gpus", "access"} | always
+    lab._controls["remedy"].value = "delay-compensation"
+    assert off() == {"duration", "gpus", "access", "drop_bound", "schedule"}
+    lab._controls["mode"].value = "written"
+    unused = {"threads", "gpus", "policy", "constant", "duration_law", "duration", "updates", "access", "drop_bound"}
+    assert off() == unused
+    assert lab._writing.layout.display is None
+    lab._controls["mode"].value = "threads"
+    assert lab._writing.layout.display == "none"
 
 
 def test_the_workers_follow_the_mode(lab: Lab) -> None:
@@ -684,3 +694,96 @@ def test_a_simulation_without_durations_is_said(lab: Lab) -> None:
     lab._run.click()
     assert "Error: a simulation needs durations" in lab.status
     assert lab.trainer is None
+
+
+def test_access_and_remedy_are_named_wherever_a_run_is(eight_devices: list[str]) -> None:
+    lab = Lab(problem="digits-linear", threads=2, updates=30, access="lock_free", remedy="drop-above", drop_bound=3)
+    lab.run(wait=True)
+    trace = lab.trace
+    assert trace is not None
+    assert (trace.header.access, trace.header.remedy) == ("lock_free", {"name": "drop-above", "bound": 3})
+    lost, torn = max(trace.header.ended.lost), np.mean(trace.read_spread > 0)
+    assert f"drop-above (bound 3) · lock_free: lost {lost} of 30, {torn:.1%} of reads torn" in lab.status
+    assert "no law for staleness and time: gradients are dropped" in lab.prediction
+    assert " · lock_free access · drop-above (bound 3) · " in lab._table.value
+    lab._controls["remedy"].value = "none"
+    lab.run(wait=True)
+    assert behind(lab) == ["run 1: 2 threads<br>lock_free access<br>drop-above (bound\u00a03)"]
+    assert lab.trace is not None
+    assert lab.trace.header.remedy is None
+    lab.close()
+
+
+def test_a_remedy_of_simulated_workers_drops_and_the_bar_still_fills(eight_devices: list[str], virtual: Lab) -> None:
+    virtual._controls["remedy"].value = "drop-above"
+    virtual.run(wait=True)
+    assert virtual.trace is not None
+    assert virtual.trace.staleness.max() <= 4
+    assert "<b>finished</b> · version 300 of 300" in virtual.status
+    assert virtual._progress.value == 300
+
+
+@pytest.fixture
+def writing() -> Iterator[Lab]:
+    made = Lab(mode="written", problem="quadratic", learning_rate=0.01, schedule="0r 1r 1a 0a 0r 0a")
+    yield made
+    made.close()
+
+
+def test_a_written_schedule_is_run_and_marked(eight_devices: list[str], writing: Lab) -> None:
+    writing.run(wait=True)
+    assert writing.trace is not None
+    assert writing.trace.staleness.tolist() == [0, 1, 0]
+    assert np.isfinite(writing.trace.loss).all()
+    assert "<b>finished</b> · version 3 of 3 · mean staleness 0.33" in writing.status
+    assert "N - 1" not in writing.status
+    assert "written by hand · virtual time" in writing.status
+    assert "written by hand · virtual time" in writing._view.figure.layout.annotations[0].text
+    assert "mean staleness of the schedule = 0.3333" in writing.prediction
+    assert curve(writing)[-1] == 3
+    (law,) = [line for line in writing._view.figure.data if line.name == "geometric law, memoryless"]
+    assert len(law.x) == 0
+
+
+def test_a_written_schedule_begins_anew_each_time(eight_devices: list[str], writing: Lab) -> None:
+    writing.run(wait=True)
+    first = writing.trace
+    writing.run(wait=True)
+    assert first is not None
+    assert writing.trace is not None
+    assert writing.trace.loss.tolist() == first.loss.tolist()
+    assert [(run.how, run.updates, run.after) for run in writing.runs] == [("finished", 3, None)] * 2
+
+
+def test_a_wrong_token_is_pointed_at_and_nothing_starts(writing: Lab, puppets: list[Puppet]) -> None:
+    writing._controls["schedule"].value = "0r 1r\n1a 2a"
+    wrong = "event 3 (&#x27;2a&#x27;, line 2, column 4): worker 2 has no gradient, allowed for it here is 2r"
+    assert wrong in writing.prediction
+    writing._run.click()
+    assert "<b>not started</b>" in writing.status
+    assert f"Error: {wrong}" in writing.status
+    assert puppets == []
+
+
+def test_a_run_is_written_down_edited_and_run(eight_devices: list[str]) -> None:
+    lab = Lab(problem="quadratic", threads=3, updates=60, learning_rate=0.01)
+    lab._write.click()
+    assert "<b>not written down</b>" in lab.status
+    assert "Error: there is no run to write down yet: run something first" in lab.status
+    with pytest.raises(ValueError, match="no run to write down yet"):
+        lab.write_down()
+    lab.run(wait=True)
+    first = lab.trace
+    lab._write.click()
+    assert "<b>written down</b>" in lab.status
+    assert "the first 40 of 60 gradients of the last run; press Run" in lab.status
+    assert lab._controls["schedule"].value == first[:40].schedule()
+    lab._controls["mode"].value = "written"
+    lab.run(wait=True)
+    assert lab.trace is not None
+    # The same arithmetic, bit for bit; and what was edited is run as edited.
+    assert lab.trace.loss.tolist() == first.loss[:40].tolist()
+    lab._controls["schedule"].value += " 7r 7a"
+    lab.run(wait=True)
+    assert (lab.trace.version, lab.trace.worker[-1]) == (41, 7)
+    lab.close()

@@ -11,7 +11,16 @@ from test_series import make_trace, prefix, with_columns
 from asyncsgd_edu.trace import COLUMNS, Ended, Header, Trace
 from asyncsgd_edu.view import figures, series
 from asyncsgd_edu.view.live import LiveView
-from asyncsgd_edu.view.live_figure import COLUMN, MOST_FINISHED, Finished, LiveFigure, frame, wrapped
+from asyncsgd_edu.view.live_figure import (
+    COLUMN,
+    MOST_FINISHED,
+    MOST_LINES,
+    Finished,
+    LiveFigure,
+    fitted,
+    frame,
+    wrapped,
+)
 
 LONG = 20.0  # Seconds that nothing here takes.
 
@@ -169,7 +178,7 @@ def test_a_bound_that_is_far_out_is_said_and_not_drawn(view: LiveView) -> None:
 def test_where_there_is_no_law_the_figure_says_so(view: LiveView) -> None:
     view.expect(Header("", 8, policy="hope"))
     assert len(named(view, "predicted").x) == 0
-    assert "no law for the staleness under this policy" in view.figure.layout.annotations[1].text
+    assert "no law under this policy" in view.figure.layout.annotations[1].text
 
 
 def test_a_run_that_is_shown_is_not_disturbed_by_what_is_expected_next(view: LiveView) -> None:
@@ -364,3 +373,20 @@ def test_a_frame_of_a_million_rows_costs_a_few_milliseconds(view: LiveView) -> N
         view.draw(part)
         costs.append(time.thread_time() - began)
     assert min(costs) < 0.03
+
+
+def test_a_long_legend_keeps_out_of_the_plot_below() -> None:
+    labels = [wrapped(f"run {n}: 8 threads, lock_free access, delay-compensation (strength 0.04)") for n in range(1, 7)]
+    assert labels[0].endswith("<br>delay-compensation<br>(strength\u00a00.04)")
+    shown = fitted(labels)
+    assert shown[-1] == labels[-1]
+    assert shown[:-1] == [f"run {n}: 8 threads …" for n in range(1, 6)]
+    assert sum(1 + label.count("<br>") for label in shown) <= MOST_LINES
+    assert fitted(["run 1: 4 threads"] * 6) == ["run 1: 4 threads"] * 6
+
+
+def test_the_view_says_which_trace_it_shows() -> None:
+    view, trace = LiveView(), make_trace(30)
+    assert view.shown is None
+    view.draw(trace)
+    assert view.shown is trace

@@ -4,12 +4,25 @@ import pytest
 
 from asyncsgd_edu.engines.simulator import simulate
 from asyncsgd_edu.header import Header
+from asyncsgd_edu.problems.quadratic import Quadratic
 from asyncsgd_edu.rules.durations import Constant, Duration, Exponential, ShiftedExponential, Straggler, Uniform
+from asyncsgd_edu.rules.policies import Asynchronous
 from asyncsgd_edu.rules.remedies import DropAbove
 from asyncsgd_edu.rules.skewed_durations import Pareto
 from asyncsgd_edu.view.choices import LAWS, POLICIES, constant_of, duration_of, policy_of
 from asyncsgd_edu.view.configuration import Configuration
-from asyncsgd_edu.view.predictions import Law, milliseconds, of_header, predict, seconds, staleness
+from asyncsgd_edu.view.predictions import (
+    NOT_STALE,
+    Law,
+    milliseconds,
+    of_header,
+    predict,
+    read_off,
+    seconds,
+    staleness,
+)
+from asyncsgd_edu.view.virtual import SimulatedRun
+from asyncsgd_edu.view.written import schedule_from
 
 EXPONENTIAL = Exponential(0.01)
 CHOICES = [(policy, 3) for policy in POLICIES] + [("k-async", 1), ("k-async", 8), ("k-sync", 8), ("k-batch-sync", 1)]
@@ -112,6 +125,43 @@ def test_a_header_gives_the_same_law(policy: str, number: int) -> None:
 def test_a_run_with_gradients_left_out_has_no_law(changed: dict[str, object]) -> None:
     assert of_header(Header("replay", 8, **changed)).value is None  # type: ignore[arg-type]
     assert of_header(Header("", 1, policy="")).value is None
+
+
+def test_where_gradients_are_dropped_there_is_no_law_but_where_nothing_is_stale() -> None:
+    none = predict("asynchronous", None, 8, EXPONENTIAL, virtual=True, dropping=True)
+    assert none.words == "no law for staleness and time: gradients are dropped"
+    assert none.pace(3.0, 1000) == "3 ms per update"
+    # And rightly so: that law would be far off.
+    run = SimulatedRun(Quadratic(), 8, Asynchronous(), EXPONENTIAL, 0.01, remedy=DropAbove(2))
+    run.start(2000)
+    run.advance()
+    whole = predict("asynchronous", None, 8, EXPONENTIAL, virtual=True)
+    assert run.trace.mean_staleness < 0.5 * whole.staleness.value  # type: ignore[operator]
+    assert run.trace.seconds / 2000 > 1.5 * whole.seconds.value  # type: ignore[operator]
+    for policy in NOT_STALE:
+        arguments = (policy, constant(policy, 2), 8, EXPONENTIAL)
+        assert predict(*arguments, virtual=True, dropping=True) == predict(*arguments, virtual=True)
+        assert of_header(Header("", 8, policy=str(policy_of(policy, 2)), remedy=DropAbove(3).describe())) == Law(0.0)
+
+
+def test_access_does_not_change_what_is_counted(eight_devices: list[str]) -> None:
+    # Versions are drawn one by one whatever becomes of the values, so the identity behind the law is exact.
+    for access in ("consistent", "lock_free", "read_modify_write"):
+        made = Configuration(threads=4, problem="quadratic", access=access, updates=200)
+        assert made.prediction == Configuration(threads=4, problem="quadratic", updates=200).prediction
+        trace = made.trainer().fit(200)  # type: ignore[union-attr]
+        assert trace.audit() == []
+        assert trace.flights.age.sum() <= made.prediction.staleness.value * trace.updates  # type: ignore[operator]
+
+
+def test_a_written_schedule_says_its_own_staleness() -> None:
+    made = read_off(schedule_from("0r 1r 1a 0a"))
+    assert made.words == (
+        "mean staleness of the schedule = 0.5 · no law for the time per update: each event is one virtual second"
+    )
+    assert made.pace(4.0, 2) == ""
+    assert of_header(schedule_from("0r 1r 1a 0a").header) == Law(why="it stands in the schedule")
+    assert Configuration(mode="written", schedule="0r 1r 1a 0a").prediction == made
 
 
 @pytest.mark.parametrize("policy", ["k-async (k 9)", "k-batch-async (k 0)", "stale-synchronous (bound 99999999999)"])

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from asyncsgd_edu.engines.replay import replay
+from asyncsgd_edu.engines.simulator import simulate
 from asyncsgd_edu.problems.quadratic import Quadratic
 from asyncsgd_edu.rules.durations import Constant, Exponential
-from asyncsgd_edu.rules.policies import Asynchronous, KSync, Policy, Synchronous
+from asyncsgd_edu.rules.policies import Asynchronous, KAsync, KSync, Policy, Synchronous
+from asyncsgd_edu.rules.remedies import DropAbove, GapAware
 from asyncsgd_edu.view.choices import MOST_GRADIENTS
-from asyncsgd_edu.view.virtual import VirtualRun
+from asyncsgd_edu.view.virtual import SimulatedRun, WrittenRun
 
 
-def made(policy: Policy[object] | None = None, workers: int = 4) -> VirtualRun:
-    return VirtualRun(Quadratic(), workers, policy or Asynchronous(), Exponential(0.01), 0.01, seed=3)
+def made(policy: Policy[object] | None = None, workers: int = 4) -> SimulatedRun:
+    return SimulatedRun(Quadratic(), workers, policy or Asynchronous(), Exponential(0.01), 0.01, seed=3)
 
 
 def after(asked: int) -> Callable[[], bool]:
@@ -145,6 +147,66 @@ def test_a_paused_run_is_resumed_while_it_is_asked() -> None:
         assert run.state == "finished"
 
 
+def test_a_remedy_is_that_of_the_replay() -> None:
+    run = SimulatedRun(Quadratic(), 4, Asynchronous(), Exponential(0.01), 0.01, 3, GapAware())
+    run.start(100)
+    assert run.header.remedy is not None  # While the schedule has no losses yet.
+    run.advance()
+    schedule = simulate(4, Asynchronous(), Exponential(0.01), 100, 3)
+    assert run.trace.loss.tolist() == replay(schedule, Quadratic(), learning_rate=0.01, remedy=GapAware()).loss.tolist()
+
+
+@pytest.mark.parametrize("policy", [Asynchronous(), KSync(2), KAsync(3)])
+def test_where_gradients_are_dropped_there_are_as_many_updates_as_asked_for(policy: Policy[object]) -> None:
+    run = SimulatedRun(Quadratic(), 8, policy, Exponential(0.01), 0.01, 3, DropAbove(1))
+    run.start(300)
+    run.advance()
+    assert run.trace.version == 300
+    assert run.trace.staleness.max() <= 1
+    assert run.trace.audit() == []
+    dropped = int((~run.trace.applied).sum())
+    whole = SimulatedRun(Quadratic(), 8, policy, Exponential(0.01), 0.01, 3)
+    whole.start(300)
+    whole.advance()
+    assert (dropped > int((~whole.trace.applied).sum())) == (policy != KSync(2))  # Of K-sync nothing is stale.
+
+
+def test_a_run_that_drops_gradients_goes_on_as_one_long_run() -> None:
+    run, lengths = SimulatedRun(Quadratic(), 8, Asynchronous(), Exponential(0.01), 0.01, 3, DropAbove(1)), []
+    run.start(200)
+    run.advance()
+    first = run.trace
+    run.start(100)
+    run.advance(lambda: bool(lengths.append(len(run.trace))))  # type: ignore[func-returns-value]
+    assert run.trace.version == 300
+    assert run.trace.loss[: len(first)].tolist() == first.loss.tolist()
+    assert run.trace.apply_version[: len(first)].tolist() == first.apply_version.tolist()
+    assert lengths == sorted(lengths)
+
+
+def test_a_written_run_is_run_to_its_end_and_no_further() -> None:
+    run = WrittenRun(Quadratic(), "0r 1r 1a 0a 0r 0a 1r", 0.01, seed=3)
+    run.start(2)
+    run.advance()
+    assert (run.state, run.trace.version) == ("finished", 2)
+    run.start(1)
+    run.advance()
+    assert run.trace.version == 3
+    assert np.isfinite(run.trace.loss).all()
+    assert run.trace.schedule() == "0r 1r 1a 0a 0r 0a 1r"
+    with pytest.raises(ValueError, match="the schedule ends at version 3, got 4"):
+        run.start(1)
+    assert (run.header.clock, run.header.policy, run.workers) == ("virtual", "written by hand", 2)
+
+
+def test_a_written_run_drops_what_its_remedy_says() -> None:
+    run = WrittenRun(Quadratic(), "0r 1r 2r 0a 1a 2a", 0.01, remedy=DropAbove(1))
+    run.start(2)
+    run.advance()
+    assert run.trace.apply_version.tolist() == [0, 1, -1]
+    assert run.trace.audit() == []
+
+
 def test_reset_forgets_everything() -> None:
     run = made()
     run.start(100)
@@ -177,4 +239,4 @@ def test_a_run_that_would_grow_too_long_is_refused_and_stays_as_it_was() -> None
 )
 def test_what_cannot_be_run_is_refused_at_once(arguments: tuple[object, ...], sentence: str) -> None:
     with pytest.raises(TypeError, match=sentence):
-        VirtualRun(*arguments)  # type: ignore[arg-type]
+        SimulatedRun(*arguments)  # type: ignore[arg-type]

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from asyncsgd_edu.trace import Trace
 from asyncsgd_edu.view import wording
-from asyncsgd_edu.view.conductor import Conductor, Report, Run
+from asyncsgd_edu.view.conductor import Conductor
 from asyncsgd_edu.view.configuration import Configuration
 from asyncsgd_edu.view.live import LiveView
 from asyncsgd_edu.view.live_figure import Finished
+from asyncsgd_edu.view.reports import Report, Run
 from asyncsgd_edu.view.series import Curve
 
 VIRTUAL = Configuration(mode="simulated", threads=100, duration_law="exponential", policy="k-sync", constant=10)
@@ -47,6 +49,31 @@ def test_a_run_says_what_it_was_and_what_it_went_on_from() -> None:
     assert f"{what} · after run 1</td>" in table
     assert f"{what}</td>" in table
     assert wording.table([replace(RUN, number=n) for n in range(1, 30)]).count('scope="rowgroup"') == wording.SHOWN_RUNS
+
+
+def test_a_run_names_access_and_remedy_that_are_not_the_usual() -> None:
+    made = Configuration(access="lock_free", remedy="drop-above", drop_bound=3)
+    table = wording.table([replace(RUN, configuration=made, after=None)])
+    assert "asynchronous · lock_free access · drop-above (bound 3) · digits-cnn · learning rate" in table
+    assert row(replace(RUN, configuration=made))[4:7] == ["-", "1.5", "-"]
+
+
+def test_a_written_run_has_no_time_per_update() -> None:
+    made = replace(RUN, configuration=Configuration(mode="written", schedule="0r 1r 1a 0a"), after=None)
+    what = "written · 2 workers · digits-cnn · learning rate 0.05 · one event a virtual second</td>"
+    assert what in wording.table([made])
+    assert row(made)[3:7] == ["0.00", "0.5", "-", "-"]
+
+
+def test_long_times_stay_short() -> None:
+    assert row(replace(RUN, seconds=396.0))[5] == "1980"
+
+
+def test_what_was_written_down_is_said() -> None:
+    trace = Trace.from_schedule("0r 1r 1a 0a")
+    assert "the first 1 of 2 gradients of the last run; press Run" in wording.noted(trace, 1)
+    racy = Trace(replace(trace.header, access="lock_free"), trace.columns)
+    assert "; what was torn or lost is not in the text; press Run" in wording.noted(racy, 2)
 
 
 def test_every_row_of_the_table_is_as_wide_as_its_head() -> None:

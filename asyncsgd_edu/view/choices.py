@@ -1,6 +1,6 @@
-"""The policies and duration laws that the dashboard's menus offer, each from one number.
+"""What the dashboard's menus offer: policies, duration laws and remedies, each from one number, and kinds of access.
 
-A policy has at most one constant, a law the mean that is asked for. Pure rules: nothing
+A policy or a remedy has at most one constant, a law the mean that is asked for. Pure rules: nothing
 here knows a widget, a trainer or TensorFlow.
 """
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from asyncsgd_edu.rules import policies
 from asyncsgd_edu.rules.durations import Constant, Duration, Exponential, ShiftedExponential, Straggler, Uniform
+from asyncsgd_edu.rules.remedies import DelayCompensation, DivideByStaleness, DropAbove, GapAware, Remedy
 from asyncsgd_edu.rules.skewed_durations import Pareto
 
 FACTOR = 10  # How many times as long the straggler takes.
@@ -40,6 +41,34 @@ _LAWS: dict[str, Callable[[float], Duration]] = {
     "straggler": lambda mean: Straggler(Constant(mean), worker=0, factor=FACTOR),
 }
 LAWS = ("none", *_LAWS)
+
+# As the engines have them; here a second time, because theirs load TensorFlow.
+ACCESS = ("consistent", "lock_free", "read_modify_write")
+MOST_STAMPED = 2**24  # Updates, where access is not consistent.
+REMEDIES = ("none", *(kind.name for kind in (DivideByStaleness, DropAbove, DelayCompensation, GapAware)))
+
+_WAIT = {  # Controls that do nothing in a mode, whatever the others say.
+    "threads": {"schedule"},
+    "towers": {"threads", "policy", "access", "remedy", "schedule"},
+    "simulated": {"gpus", "access", "schedule"},
+    "written": {"threads", "gpus", "policy", "duration_law", "updates", "access"},
+}
+
+
+def idle(mode: str, policy: str, duration_law: str, remedy: str) -> set[str]:
+    """The controls that do nothing while these four are as they are.
+
+    >>> sorted(idle("threads", "k-sync", "none", "drop-above"))
+    ['duration', 'schedule', 'strength']
+    """
+    waiting = set(_WAIT[mode])
+    used = {
+        "constant": "policy" not in waiting and constant_of(policy) is not None,
+        "duration": "duration_law" not in waiting and duration_law != "none",
+        "drop_bound": "remedy" not in waiting and remedy == DropAbove.name,
+        "strength": "remedy" not in waiting and remedy == DelayCompensation.name,
+    }
+    return waiting | {name for name, needed in used.items() if not needed}
 
 
 def constant_of(policy: str) -> str | None:
@@ -94,3 +123,16 @@ def duration_of(law: str, mean: float) -> Duration | None:
     (Uniform(low=0.5, high=1.5), Pareto(shape=2.0, scale=0.5))
     """
     return None if law == "none" else _LAWS[law](mean)
+
+
+def remedy_of(remedy: str, bound: int, strength: float) -> Remedy | None:
+    """The remedy of that name, None for "none"; `bound` is of drop-above and `strength` of delay-compensation.
+
+    >>> remedy_of("drop-above", 4, 0.04), remedy_of("gap-aware", 4, 0.04)
+    (DropAbove(bound=4), GapAware())
+    """
+    made: dict[str, Callable[[], Remedy]] = {
+        DivideByStaleness.name: DivideByStaleness, GapAware.name: GapAware,
+        DropAbove.name: lambda: DropAbove(bound), DelayCompensation.name: lambda: DelayCompensation(strength),
+    }  # fmt: skip
+    return None if remedy == "none" else made[remedy]()

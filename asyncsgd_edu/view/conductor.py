@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,49 +17,13 @@ from asyncsgd_edu.view import panels
 from asyncsgd_edu.view.configuration import Configuration
 from asyncsgd_edu.view.live import GOING, INTERVAL, LiveView
 from asyncsgd_edu.view.live_figure import MOST_FINISHED, NO_RUN, Finished, wrapped
+from asyncsgd_edu.view.reports import REPLAYING, Report, Run, conditions
 from asyncsgd_edu.view.series import Digest
 from asyncsgd_edu.view.virtual import VirtualRun
 
 if TYPE_CHECKING:
     from asyncsgd_edu.engines.trainer import Trainer
     from asyncsgd_edu.trace import Trace
-
-REPLAYING = ("replaying", "replay paused")  # What a simulated run is while its arithmetic is done.
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run that has ended. `after` is the number of the run that it went on from, None for a fresh start."""
-
-    number: int
-    after: int | None
-    configuration: Configuration
-    how: str
-    updates: int
-    seconds: float
-    mean_staleness: float
-    loss: float
-    accuracy: float | None
-    curve: Finished
-
-
-@dataclass(frozen=True)
-class Report:
-    """What the status line says.
-
-    `state` is a trainer's, or `building`, `replaying`, `replay paused` or `evaluating`.
-    """
-
-    state: str = "ready"
-    version: int = 0
-    first: int = 0
-    target: int = 0
-    staleness: str = ""
-    loss: str = ""
-    accuracy: float | None = None
-    pace: str = ""
-    conditions: str = ""
-    problem: str = ""  # What went wrong, in words; empty while nothing has.
 
 
 class Conductor:
@@ -170,7 +134,7 @@ class Conductor:
                 self._failed(error)
 
     def _begin(self, configuration: Configuration, cancel: threading.Event) -> None:
-        goes_on = self.trainer is not None and configuration.of_trainer == self._made_of
+        goes_on = self.trainer is not None and configuration.goes_on_from(self._made_of)
         self._say(Report("building"))
         if not goes_on:
             self.trainer, self._made_of, self._after = None, None, None
@@ -178,16 +142,16 @@ class Conductor:
             self.view.expect(configuration.header)
             self.view.clear()
             self.trainer = configuration.trainer()
-            self._made_of = configuration.of_trainer
+            self._made_of = configuration
         assert self.trainer is not None
         first = self.trainer.trace.version
-        target = first + configuration.updates
+        target = first + configuration.target
         if cancel.is_set():
             self._running = None
             self._say(Report("stopped", first, first, target))
             return
         self._report = Report("running", first, first, target)
-        self.trainer.start(updates=configuration.updates)
+        self.trainer.start(updates=configuration.target)
         self._watching = True
         if isinstance(self.trainer, VirtualRun):
             self.post(self._advance)  # After what was posted meanwhile: a Stop comes first.
@@ -216,14 +180,15 @@ class Conductor:
     def _look(self) -> None:
         assert self.trainer is not None
         state = self.view.look(self.trainer)
-        numbers = self.view.digest
-        header = self.trainer.header
+        shown, numbers = self.view.shown, self.view.digest
+        assert shown is not None
+        header = shown.header
         going = REPLAYING[state == "paused"] if isinstance(self.trainer, VirtualRun) else state
         self._say(replace(
             self._report, state=going if state in GOING else "evaluating", version=numbers.version,
             staleness=panels.staleness_words(header, numbers), loss=panels.loss_words(header, numbers),
             pace=self._running.prediction.pace(numbers.seconds, numbers.version) if self._running else "",
-            conditions=panels.conditions(header), accuracy=None,
+            conditions=conditions(shown), accuracy=None,
         ))  # fmt: skip
         self._looked = time.monotonic()
         if state not in GOING:

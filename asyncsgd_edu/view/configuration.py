@@ -4,23 +4,37 @@ It is checked when it is made, before anything has been started. Nothing here kn
 a widget, and TensorFlow is loaded only when a trainer is built.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from asyncsgd_edu.problems.catalogue import PROBLEMS
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_UPDATES, one_of, positive_number, whole_number
 from asyncsgd_edu.rules.durations import Duration
 from asyncsgd_edu.rules.policies import Policy
-from asyncsgd_edu.trace import Header
-from asyncsgd_edu.view.choices import LAWS, POLICIES, check_gradients, constant_of, duration_of, policy_of
-from asyncsgd_edu.view.predictions import Prediction, predict
+from asyncsgd_edu.rules.remedies import DropAbove, Remedy
+from asyncsgd_edu.trace import Header, Trace
+from asyncsgd_edu.view.choices import (
+    ACCESS,
+    LAWS,
+    MOST_STAMPED,
+    POLICIES,
+    REMEDIES,
+    check_gradients,
+    constant_of,
+    duration_of,
+    idle,
+    policy_of,
+    remedy_of,
+)
+from asyncsgd_edu.view.predictions import Prediction, predict, read_off
 from asyncsgd_edu.view.series import AXES
+from asyncsgd_edu.view.written import EXAMPLE, WRITTEN, schedule_from
 
 if TYPE_CHECKING:
     from asyncsgd_edu.engines.trainer import Trainer
     from asyncsgd_edu.view.virtual import VirtualRun
 
-MODES = ("threads", "towers", "simulated")
+MODES = ("threads", "towers", "simulated", "written")
 MOST_THREADS = 16
 MOST_SIMULATED = 1000
 MOST_GPUS = 8
@@ -34,8 +48,10 @@ class Configuration:
     `threads` run under `policy`, whose k, bound or spare is `constant`, spread round
     robin over `gpus` devices. In mode `towers` there is one synchronous tower on each of
     `gpus` devices, and threads and policy wait for the other modes. In mode `simulated`
-    the threads are workers in virtual time, up to a thousand, and `gpus` waits.
-    `duration` is in seconds, the mean of `duration_law`.
+    the threads are workers in virtual time, up to a thousand, and `gpus` waits. In mode `written`
+    the text of `schedule` says who reads and applies, and threads, gpus, policy, durations and `updates` wait.
+    `duration` is in seconds, the mean of `duration_law`. `access` is for mode `threads`. `remedy` is for all but
+    towers, which have nothing stale; `drop_bound` is drop-above's, `strength` delay-compensation's.
     Raises ValueError or TypeError naming what was given and what is allowed.
 
     >>> Configuration(threads=0)
@@ -55,6 +71,11 @@ class Configuration:
     by: str = "updates"
     policy: str = "asynchronous"
     constant: int = 2
+    access: str = "consistent"
+    remedy: str = "none"
+    drop_bound: int = 4
+    strength: float = 0.04
+    schedule: str = EXAMPLE
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, MODES)
@@ -71,10 +92,20 @@ class Configuration:
         one_of("by", self.by, AXES)
         one_of("policy", self.policy, POLICIES)
         whole_number("constant", self.constant, 0, MOST_CONSTANT)
-        if self.mode != "towers":
+        one_of("access", self.access, ACCESS)
+        one_of("remedy", self.remedy, REMEDIES)
+        whole_number("drop_bound", self.drop_bound, 0, MOST_CONSTANT)
+        positive_number("strength", self.strength, zero=True)
+        if self.mode == "threads" and self.access != "consistent":
+            whole_number(f"updates under {self.access} access", self.updates, 1, MOST_STAMPED)
+        if self.mode in ("threads", "simulated"):
             self.rule.begin(self.threads)  # Says what does not fit so many workers.
         if self.mode == "simulated":
             self._check_simulated()
+        if self.mode == "written":
+            _ = self.written  # Says what is wrong in the text.
+        elif not isinstance(self.schedule, str):
+            raise TypeError(f"schedule must be text such as '0r 1r 1a 0a', got {self.schedule!r}")
 
     def _check_simulated(self) -> None:
         if self.duration_law == "none":
@@ -84,7 +115,30 @@ class Configuration:
     @property
     def workers(self) -> int:
         """How many workers compute gradients."""
+        if self.mode == "written":
+            return self.written.header.workers
         return self.gpus if self.mode == "towers" else self.threads
+
+    @property
+    def written(self) -> Trace:
+        """The schedule of mode `written`, without losses. Raises TypeError or ValueError as `schedule_from` does."""
+        return schedule_from(self.schedule, self.seed, self.correction)
+
+    @property
+    def target(self) -> int:
+        """How many updates a run is to make."""
+        return self.written.version if self.mode == "written" else self.updates
+
+    @property
+    def correction(self) -> Remedy | None:
+        """The remedy for stale gradients; None where there is none, as in towers."""
+        return None if self.mode == "towers" else remedy_of(self.remedy, self.drop_bound, self.strength)
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """Access and remedy in words, each only where it is not the usual one."""
+        access = (f"{self.access} access",) if self.mode == "threads" and self.access != "consistent" else ()
+        return access if self.correction is None else (*access, str(self.correction))
 
     @property
     def rule(self) -> Policy[Any]:
@@ -104,34 +158,52 @@ class Configuration:
     @property
     def policy_words(self) -> str:
         """The policy in words, with its constant."""
+        if self.mode == "written":
+            return WRITTEN
         return "synchronous" if self.mode == "towers" else str(self.rule)
 
     @property
     def label(self) -> str:
         """Mode and size in a few words, for a legend."""
+        several = "s" * (self.workers != 1)
         if self.mode == "towers":
-            return f"{self.gpus} tower" + "s" * (self.gpus > 1)
-        rule = "" if self.policy == "asynchronous" else f", {self.rule}"
-        if self.mode == "simulated":
-            return f"{self.threads} simulated{rule}"
-        over = f" on {self.gpus} GPUs" if self.gpus > 1 else ""
-        return f"{self.threads} thread" + "s" * (self.threads > 1) + over + rule
+            return f"{self.gpus} tower{several}"
+        if self.mode == "written":
+            words = [f"{WRITTEN}, {self.workers} worker{several}"]
+        elif self.mode == "simulated":
+            words = [f"{self.threads} simulated"]
+        else:
+            words = [f"{self.threads} thread{several}" + (f" on {self.gpus} GPUs" if self.gpus > 1 else "")]
+        if self.mode != "written" and self.policy != "asynchronous":
+            words.append(str(self.rule))
+        return ", ".join([*words, *self.special])
 
     @property
     def header(self) -> Header:
         """What will be run, as far as a prediction needs it."""
-        durations = self.durations.describe() if self.durations else None
-        policy = "synchronous" if self.mode == "towers" else str(self.rule)
-        clock = "virtual" if self.mode == "simulated" else "real"
-        return Header("", self.workers, policy=policy, durations=durations, clock=clock)
+        if self.mode == "written":
+            return self.written.header
+        correction, towers = self.correction, self.mode == "towers"
+        return Header(
+            "",
+            self.workers,
+            policy="synchronous" if towers else str(self.rule),
+            access=self.access if self.mode == "threads" else "consistent",
+            durations=self.durations.describe() if self.durations else None,
+            clock="virtual" if self.mode == "simulated" else "real",
+            remedy=correction.describe() if correction else None,
+        )
 
     @property
     def prediction(self) -> Prediction:
-        """What the laws say of it."""
+        """What the laws say of it, or the schedule itself."""
+        if self.mode == "written":
+            return read_off(self.written)
         towers, simulated = self.mode == "towers", self.mode == "simulated"
         policy = "synchronous" if towers else self.policy
         constant = None if constant_of(policy) is None else self.constant
-        return predict(policy, constant, self.workers, self.durations, virtual=simulated)
+        dropping = isinstance(self.correction, DropAbove)
+        return predict(policy, constant, self.workers, self.durations, virtual=simulated, dropping=dropping)
 
     @property
     def of_trainer(self) -> "Configuration":
@@ -141,14 +213,15 @@ class Configuration:
         >>> Configuration(updates=10).of_trainer == Configuration(by="seconds").of_trainer
         True
         """
-        plain = replace(self, updates=1, by="updates")
-        if self.mode == "towers":
-            plain = replace(plain, threads=1, policy="asynchronous")
-        if self.mode == "simulated":
-            plain = replace(plain, gpus=1)
-        if constant_of(plain.policy) is None:
-            plain = replace(plain, constant=2)
-        return replace(plain, duration=1.0) if self.duration_law == "none" else plain
+        usual: dict[str, Any] = {field.name: field.default for field in fields(self)}
+        unused: dict[str, Any] = {
+            name: usual[name] for name in idle(self.mode, self.policy, self.duration_law, self.remedy)
+        }
+        return replace(self, **{**unused, "updates": 1, "by": "updates"})
+
+    def goes_on_from(self, made_of: "Configuration | None") -> bool:
+        """Whether a trainer made of that one goes on with this; a schedule that was written begins anew each time."""
+        return made_of is not None and self.mode != "written" and self.of_trainer == made_of.of_trainer
 
     def trainer(self) -> "Trainer | VirtualRun":
         """Build the trainer, or what simulates one.
@@ -163,7 +236,7 @@ class Configuration:
             devices = configure_devices(MOST_GPUS)
         except RuntimeError:
             devices = available(self.gpus)  # TensorFlow already runs: use what it has.
-        if self.mode == "simulated":
+        if self.mode in ("simulated", "written"):
             return self._virtual()
         if len(devices) < self.gpus:
             raise ValueError(
@@ -185,17 +258,22 @@ class Configuration:
             return TowerTrainer(problem, towers=self.gpus, **shared)
         from asyncsgd_edu.engines.async_trainer import AsyncTrainer
 
-        return AsyncTrainer(problem, workers=self.threads, policy=self.rule, **shared)
+        return AsyncTrainer(
+            problem, workers=self.threads, policy=self.rule, access=self.access, remedy=self.correction, **shared
+        )
 
     def _virtual(self) -> "VirtualRun":
         from asyncsgd_edu.problems.catalogue import make_problem
-        from asyncsgd_edu.view.virtual import VirtualRun
+        from asyncsgd_edu.view.virtual import SimulatedRun, WrittenRun
 
+        problem, rate, correction = make_problem(self.problem), self.learning_rate, self.correction
+        if self.mode == "written":
+            return WrittenRun(problem, self.schedule, rate, self.seed, correction)
         durations = self.durations
         assert durations is not None  # Checked when this was made.
-        return VirtualRun(make_problem(self.problem), self.threads, self.rule, durations, self.learning_rate, self.seed)
+        return SimulatedRun(problem, self.threads, self.rule, durations, rate, self.seed, correction)
 
 
 def most_threads(mode: str) -> int:
-    """How many threads there may be, or workers where they are simulated."""
-    return MOST_SIMULATED if mode == "simulated" else MOST_THREADS
+    """How many threads there may be, or workers in virtual time."""
+    return MOST_SIMULATED if mode in ("simulated", "written") else MOST_THREADS

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from asyncsgd_edu.problems.catalogue import PROBLEMS
 from asyncsgd_edu.view import wording
-from asyncsgd_edu.view.choices import LAWS, POLICIES, constant_of
-from asyncsgd_edu.view.conductor import REPLAYING, Conductor, Report, Run
-from asyncsgd_edu.view.configuration import MODES, MOST_CONSTANT, MOST_GPUS, Configuration, most_threads
+from asyncsgd_edu.view.conductor import Conductor
+from asyncsgd_edu.view.configuration import Configuration
+from asyncsgd_edu.view.controls import ROW, Controls
 from asyncsgd_edu.view.live import GOING, LiveView
-from asyncsgd_edu.view.series import AXES
+from asyncsgd_edu.view.reports import REPLAYING, Report, Run
+from asyncsgd_edu.view.written import EXAMPLE, WRITTEN_DOWN, written_down
 
 if TYPE_CHECKING:
     from asyncsgd_edu.engines.trainer import Trainer
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from asyncsgd_edu.view.virtual import VirtualRun
 
 BUSY = ("building", "evaluating")  # A run is under way, but nothing that could be paused.
+
+# Room for as many lines of 22 pixels as the words may need in a window so wide, so that nothing below them jumps.
+PREDICTED = "clamp(22px, calc(22px + (1100px - 100vw)), 44px)"
+STATUS = "clamp(66px, calc(66px + (1920px - 100vw) * 0.046), 110px)"
 
 
 class Lab(widgets.VBox):
@@ -48,14 +52,20 @@ class Lab(widgets.VBox):
         by: str = "updates",
         policy: str = "asynchronous",
         constant: int = 2,
+        access: str = "consistent",
+        remedy: str = "none",
+        drop_bound: int = 4,
+        strength: float = 0.04,
+        schedule: str = EXAMPLE,
     ) -> None:
         first = Configuration(
-            mode, threads, gpus, learning_rate, problem, duration_law, duration, updates, seed, by, policy, constant
-        )
+            mode, threads, gpus, learning_rate, problem, duration_law, duration, updates, seed, by, policy, constant,
+            access, remedy, drop_bound, strength, schedule,
+        )  # fmt: skip
         self._make_controls(first)
         self._make_buttons()
-        self._predicted = widgets.HTML(layout={"min_height": "22px", "margin": "2px 8px 2px 2px"})
-        self._status = widgets.HTML(layout={"min_height": "88px", "margin": "0 8px"})
+        self._predicted = widgets.HTML(layout={"min_height": PREDICTED, "margin": "2px 8px 2px 2px"})
+        self._status = widgets.HTML(layout={"min_height": STATUS, "margin": "0 8px"})
         self._table = widgets.HTML(wording.table(()), layout={"margin": "0 8px", "overflow": "auto"})
         self._view = LiveView(by=first.by)
         self._conductor = Conductor(self._view, self._show)
@@ -71,7 +81,7 @@ class Lab(widgets.VBox):
     @property
     def configuration(self) -> Configuration:
         """What the controls say now. Raises ValueError or TypeError if that cannot be run."""
-        return Configuration(**{name: control.value for name, control in self._controls.items()})
+        return self._controls.configuration
 
     @property
     def trainer(self) -> "Trainer | VirtualRun | None":
@@ -122,6 +132,17 @@ class Lab(widgets.VBox):
         """Press Reset; returns at once."""
         self._conductor.reset()
 
+    def write_down(self) -> None:
+        """Press Write down: put the first gradients of the present run into the schedule, as text to be edited.
+
+        Raises ValueError where there is nothing to write down, or nothing that can be written as text.
+        """
+        trace = self.trace
+        if trace is None:
+            raise ValueError("there is no run to write down yet: run something first")
+        self._controls["schedule"].value, count = written_down(trace)
+        self._status.value = wording.noted(trace, count)
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until nothing is under way and the last frame is drawn; False after `timeout` seconds."""
         return self._conductor.wait(timeout)
@@ -145,40 +166,18 @@ class Lab(widgets.VBox):
     # --- widgets -----------------------------------------------------------
 
     def _make_controls(self, first: Configuration) -> None:
-        def field(kind: type[Any], label: str, name: str, width: str, **more: Any) -> Any:
-            style = {"description_width": "initial"}
-            layout = {"width": width, "margin": "2px 12px 2px 2px"}
-            return kind(value=getattr(first, name), description=label, style=style, layout=layout, **more)
-
-        modes = widgets.ToggleButtons(
-            options=MODES, value=first.mode, style={"button_width": "88px"},
-            tooltips=["one thread a worker", "synchronous: one tower a GPU", "in virtual time"],
-            layout={"width": "auto", "margin": "2px 12px 2px 0"},
-        )  # fmt: skip
-        slide = {"min": 1, "continuous_update": False}
-        self._controls: dict[str, Any] = {
-            "mode": modes,
-            "threads": field(widgets.IntSlider, "Threads", "threads", "250px", max=most_threads(first.mode), **slide),
-            "gpus": field(widgets.IntSlider, "GPUs", "gpus", "230px", max=MOST_GPUS, **slide),
-            "learning_rate": field(widgets.FloatText, "Learning rate", "learning_rate", "160px", step=0.01),
-            "problem": field(widgets.Dropdown, "Problem", "problem", "180px", options=PROBLEMS),
-            "duration_law": field(widgets.Dropdown, "Injected duration", "duration_law", "268px", options=LAWS),
-            "duration": field(widgets.FloatText, "mean, seconds", "duration", "160px", step=0.005),
-            "updates": field(widgets.IntText, "Updates", "updates", "146px", step=500),
-            "seed": field(widgets.IntText, "Seed", "seed", "110px"),
-            "policy": field(widgets.Dropdown, "Policy", "policy", "196px", options=POLICIES),
-            "constant": field(widgets.BoundedIntText, "k", "constant", "100px", min=0, max=MOST_CONSTANT),
-            "by": field(widgets.Dropdown, "Plot by", "by", "150px", options=AXES),
-        }
-        for name in ("mode", "duration_law", "policy"):
+        self._controls = Controls(first)
+        for name in ("mode", "duration_law", "policy", "remedy"):
             self._controls[name].observe(lambda _: self._adapt_controls(), "value")
         for name in sorted(self._controls.keys() - {"by"}):
             self._controls[name].observe(lambda _: self._predict(posting=True), "value")
         self._controls["by"].observe(self._change_axis, "value")
 
     def _make_buttons(self) -> None:
-        def button(name: str, press: Callable[[], None], tooltip: str, style: str = "") -> widgets.Button:
-            made = widgets.Button(description=name, tooltip=tooltip, button_style=style, layout={"width": "84px"})
+        def button(
+            name: str, press: Callable[[], None], tooltip: str, style: str = "", width: str = "84px"
+        ) -> widgets.Button:
+            made = widgets.Button(description=name, tooltip=tooltip, button_style=style, layout={"width": width})
             made.on_click(lambda _: press())
             return made
 
@@ -187,26 +186,27 @@ class Lab(widgets.VBox):
         self._pause = button("Pause", lambda: self._conductor.pause(), "Hold all workers, or let them go on")
         self._step = button("Step", lambda: self._conductor.step(), "While paused: let one update through")
         self._reset = button("Reset", self.reset, "Back to the initial parameters: same seed, same start")
+        self._write = button(
+            "Write down",
+            self._press_write,
+            f"The first {WRITTEN_DOWN} gradients of the last run, as text to edit",
+            width="104px",
+        )
         self._progress = widgets.IntProgress(
             description="Updates", max=1, style={"description_width": "initial"}, layout={"flex": "1 1 150px"}
         )
         self._count = widgets.Label(layout={"flex": "0 0 120px"})
 
     def _rows(self) -> list[widgets.Widget]:
-        c = self._controls
-        row = {"flex_flow": "row wrap", "align_items": "center"}
         buttons = widgets.HBox([self._run, self._stop, self._pause, self._step, self._reset])
         # These two stay together, and take the room that is left, so that no number can start a new line.
         progress = widgets.HBox(
             [self._progress, self._count], layout={"flex": "1 1 330px", "max_width": "560px", "margin": "0 0 0 8px"}
         )
+        self._writing = widgets.HBox([self._controls["schedule"], self._write], layout={"align_items": "center"})
         return [
-            widgets.HBox([widgets.Label("Mode"), c["mode"], c["threads"], c["gpus"]], layout=row),
-            widgets.HBox([c["problem"], c["learning_rate"], c["duration_law"], c["duration"]], layout=row),
-            widgets.HBox([c["policy"], c["constant"], c["updates"], c["seed"], c["by"]], layout=row),
-            self._predicted,
-            widgets.HBox([buttons, progress], layout=row),
-        ]
+            *self._controls.rows(), self._writing, self._predicted, widgets.HBox([buttons, progress], layout=ROW),
+        ]  # fmt: skip
 
     # --- callbacks: any thread, nothing slow --------------------------------
 
@@ -218,19 +218,15 @@ class Lab(widgets.VBox):
         except RuntimeError:
             pass  # Pressed twice: the first press counts.
 
+    def _press_write(self) -> None:
+        try:
+            self.write_down()
+        except ValueError as error:
+            self._status.value = wording.lines("<b>not written down</b>", wording.alarm(str(error)))
+
     def _adapt_controls(self) -> None:
-        c, mode, constant = self._controls, self._controls["mode"].value, constant_of(self._controls["policy"].value)
-        towers, simulated = mode == "towers", mode == "simulated"
-        c["threads"].max = most_threads(mode)
-        c["threads"].description = "Workers" if simulated else "Threads"
-        c["gpus"].description = "GPUs (towers)" if towers else "GPUs"
-        c["duration_law"].description = "Duration" if simulated else "Injected duration"
-        c["constant"].description = constant or "k"
-        for name, off in {
-            "threads": towers, "gpus": simulated, "policy": towers, "constant": towers or constant is None,
-            "duration": c["duration_law"].value == "none",
-        }.items():  # fmt: skip
-            c[name].disabled = off
+        self._controls.adapt()
+        self._writing.layout.display = None if self._controls["mode"].value == "written" else "none"
 
     def _predict(self, *, posting: bool = False) -> None:
         """Say what the laws say of the controls; `posting` has it drawn too, where no run is shown."""

@@ -73,6 +73,11 @@ class LiveView:
         self._by = one_of("by", by, series.AXES)
         self.redraw()
 
+    @property
+    def shown(self) -> Trace | None:
+        """The trace that is drawn, None where no run is shown."""
+        return self._trace
+
     def draw(self, trace: Trace) -> series.Digest:
         """Draw one frame of a trace and return the numbers that it shows. Raises TypeError for anything else."""
         titles.checked(trace)

@@ -9,7 +9,7 @@ import textwrap
 import threading
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,13 @@ from plotly.basedatatypes import Undefined
 from asyncsgd_edu.trace import COLUMNS, Header, Trace
 from asyncsgd_edu.view import panels, predictions, series
 from asyncsgd_edu.view.thinning import WINDOW
+from asyncsgd_edu.view.written import WRITTEN
 
 HEIGHT = 566
 COLUMN = 20  # Characters that the legend has room for where the page is narrow.
 LINE = 86  # Characters that a line across the figure has room for.
 MOST_FINISHED = 6
+MOST_LINES = 9  # Of the legend, for the finished runs: more would reach into the plot below.
 # After each frame the browser sends the settings that plotly.js filled in. Nothing here asks for them, and taking
 # them over would erase names and widths from what a reloaded page starts with.
 DEFAULTS = ("_js2py_traceDeltas", "_js2py_layoutDelta")
@@ -103,10 +105,24 @@ def wrapped(label: str, width: int = COLUMN) -> str:
     >>> wrapped("run 3: 16 threads on 8 GPUs, synchronous")
     'run 3: 16 threads on<br>8 GPUs<br>synchronous'
     """
-    whole = re.sub(r"\((\w+) (\d+)\)", "(\\1\u00a0\\2)", label)
+    whole = re.sub(r"\((\w+) ([\d.]+)\)", "(\\1\u00a0\\2)", label)
     return "<br>".join(
         line for part in whole.split(", ") for line in textwrap.wrap(part, width, break_on_hyphens=False)
     )
+
+
+def fitted(labels: Sequence[str], lines: int = MOST_LINES) -> list[str]:
+    """Labels of lines, shortened to their first one, from the oldest on, where all would not have room.
+
+    >>> fitted(["run 1: 4 threads<br>k-sync (k 2)", "run 2: 4 threads<br>k-sync (k 3)"], lines=3)
+    ['run 1: 4 threads …', 'run 2: 4 threads<br>k-sync (k 3)']
+    """
+    room, shown = lines - len(labels), []
+    for label in reversed(labels):
+        first, *more = label.split("<br>")
+        room -= len(more)
+        shown.append(label if room >= 0 else f"{first} …" if more else first)
+    return shown[::-1]
 
 
 def _same(one: object, other: object) -> bool:
@@ -121,7 +137,9 @@ def _layers(
     """All layers in the fixed order of the figure, each with its place."""
     header = trace.header
     slots = {k: Finished(k, "", series.Curve(), None) for k in range(MOST_FINISHED)}
-    slots |= {run.number % MOST_FINISHED: run for run in finished[-MOST_FINISHED:]}
+    last = finished[-MOST_FINISHED:]
+    labels = fitted([run.label for run in last])
+    slots |= {run.number % MOST_FINISHED: replace(run, label=words) for run, words in zip(last, labels, strict=True)}
     loss = [
         panels.loss_layer(run.label, run.curve, by, run.batch_size, slot + 1, thin=True) for slot, run in slots.items()
     ]
@@ -153,7 +171,8 @@ def frame(
     layout = {f"{axis}.{name}": value for axis, some in axes.items() for name, value in some.items()}
     layout["xaxis.title.text"] = panels.axis_title(by, header)
     layout["xaxis3.title.text"] = panels.axis_title("seconds", header)
-    special = textwrap.wrap(panels.conditions(header), LINE)
+    written = f"{WRITTEN} · " if header.policy == WRITTEN else ""
+    special = textwrap.wrap(written + panels.conditions(header), LINE)
     layout["annotations[0].text"] = "<br>".join(["<b>Convergence</b>", *special])
     layout["annotations[1].text"] = f"<b>Staleness</b><br>{_staleness(header, digest)}"
     return [layer.data for layer in layers], layout
@@ -168,7 +187,8 @@ def _staleness(header: Header, digest: series.Digest) -> str:
     else:
         law = predictions.of_header(header)
         words = f"{'predicted: ' * (law.value is not None)}{predictions.expected_staleness(law)}"
-    return words.replace("mean staleness", "mean")  # The title has said of what.
+    # The title has said of what.
+    return words.replace("mean staleness", "mean").replace("no law for the staleness", "no law")
 
 
 def _blank(header: Header = NO_RUN) -> Trace:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from asyncsgd_edu.rules import laws, stragglers
 from asyncsgd_edu.rules.durations import Constant, Duration, Exponential, ShiftedExponential, Straggler, Uniform
 from asyncsgd_edu.rules.remedies import DropAbove
-from asyncsgd_edu.trace import Header
+from asyncsgd_edu.trace import Header, Trace
+from asyncsgd_edu.view.written import WRITTEN
 
 NOT_STALE = ("synchronous", "k-sync", "k-batch-sync", "backup-workers")
+DROPPING = "gradients are dropped"
 TIMED = ("asynchronous", "synchronous", *laws.ORDERED, *laws.STREAMED)
 # What is under way is expected to end sooner than what begins.
 NEW_LONGER_THAN_USED = (Constant, Uniform, ShiftedExponential)
@@ -34,16 +36,22 @@ class Law:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is expected of a run: `staleness` in updates, and `seconds` per update, in `virtual` time or real."""
+    """What is expected of a run: `staleness` in updates, and `seconds` per update, in `virtual` time or real.
+
+    A run that is not `timed` has seconds that only number its events.
+    """
 
     staleness: Law
     seconds: Law
     virtual: bool
+    timed: bool = True
 
     @property
     def words(self) -> str:
         """Both, in a sentence."""
         law = self.seconds
+        if law.value is None and law.why and law.why == self.staleness.why:
+            return f"no law for staleness and time: {law.why}"
         none = _without("the time per update", law)
         time = none if law.value is None else f"{self._time} per update{self._more}"
         return f"{expected_staleness(self.staleness)} · {time}"
@@ -54,7 +62,7 @@ class Prediction:
         >>> predict("asynchronous", None, 8, Exponential(0.01), virtual=False).pace(3.0, 1000)
         '3 ms per update (predicted 1.25 ms + arithmetic)'
         """
-        if not updates:
+        if not updates or not self.timed:
             return ""
         beside = "" if self.seconds.value is None else f" (predicted {self._time}{self._more})"
         return f"{milliseconds(seconds / updates)} per update{beside}"
@@ -71,18 +79,38 @@ class Prediction:
 
 
 def predict(
-    policy: str, constant: int | None, workers: int, durations: Duration | None, *, virtual: bool
+    policy: str,
+    constant: int | None,
+    workers: int,
+    durations: Duration | None,
+    *,
+    virtual: bool,
+    dropping: bool = False,
 ) -> Prediction:
     """What the laws say of `workers` workers under the policy of that name and constant (k, bound or spare).
 
     `virtual` says that the workers are simulated: a thread cannot be interrupted, which
-    some laws of time assume.
+    some laws of time assume. `dropping` says that a remedy drops gradients for their staleness. How the variables are
+    accessed does not matter: versions are counted, and what holds of the count holds whatever has become of an update.
 
     >>> predict("asynchronous", None, 8, Exponential(0.01), virtual=True).words
     'mean staleness N - 1 = 7 · 1.25 ms per update'
     """
+    if dropping and policy not in NOT_STALE:
+        none = Law(why=DROPPING)
+        return Prediction(none, none, virtual)
     time = seconds(policy, constant, workers, durations, virtual=virtual)
     return Prediction(staleness(policy, constant, workers), time, virtual)
+
+
+def read_off(schedule: Trace) -> Prediction:
+    """What a schedule that was written says itself.
+
+    >>> read_off(Trace.from_schedule("0r 1r 1a 0a")).staleness
+    Law(value=0.5, bound=False, formula='of the schedule', why='')
+    """
+    law = Law(schedule.mean_staleness, formula="of the schedule")
+    return Prediction(law, Law(why="each event is one virtual second"), virtual=True, timed=False)
 
 
 def staleness(policy: str, constant: int | None, workers: int) -> Law:
@@ -160,10 +188,15 @@ def _plainest(policy: str, constant: int | None, workers: int) -> tuple[str, int
 
 def of_header(header: Header) -> Law:
     """The law of the staleness of a run with that header, from the policy's words there."""
-    if header.counterfactual or (header.remedy or {}).get("name") == DropAbove.name:
+    policy, constant = _named(header.policy)
+    if header.counterfactual:
         return Law(why="gradients were left out")
+    if (header.remedy or {}).get("name") == DropAbove.name and policy not in NOT_STALE:
+        return Law(why=DROPPING)
+    if policy == WRITTEN:
+        return Law(why="it stands in the schedule")
     try:
-        return staleness(*_named(header.policy), header.workers)
+        return staleness(policy, constant, header.workers)
     except ValueError:  # A file may say k 9 of 4 workers.
         return Law(why="the policy does not fit so many workers")
 

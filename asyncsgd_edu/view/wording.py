@@ -7,9 +7,10 @@ import html
 import math
 from collections.abc import Sequence
 
-from asyncsgd_edu.view.conductor import REPLAYING, Report, Run
+from asyncsgd_edu.trace import Trace
 from asyncsgd_edu.view.live import GOING
 from asyncsgd_edu.view.predictions import Law, Prediction
+from asyncsgd_edu.view.reports import REPLAYING, Report, Run
 
 ALARM = "#B00020"
 SHOWN_RUNS = 12
@@ -33,10 +34,14 @@ def status(report: Report) -> str:
     return lines(
         f"<b>{html.escape(report.state)}</b> · {_row(first)}",
         _row(second),
-        alarm(report.problem)
-        if report.problem
-        else html.escape(report.conditions or "real durations, nothing injected"),
+        alarm(report.problem) if report.problem else html.escape(report.conditions),
     )
+
+
+def noted(trace: Trace, count: int) -> str:
+    """That the first `count` gradients of a run have been written down, and what of them has not."""
+    torn = "; what was torn or lost is not in the text" if trace.header.access != "consistent" else ""
+    return lines("<b>written down</b>", f"the first {count} of {len(trace)} gradients of the last run{torn}; press Run")
 
 
 def _row(parts: Sequence[str]) -> str:
@@ -94,12 +99,14 @@ def _head() -> str:
 
 def _run(run: Run) -> str:
     c, law = run.configuration, run.configuration.prediction
-    what = (c.mode, _several(c.workers, "worker"), c.policy_words, c.problem, f"learning rate {c.learning_rate:g}",
-            f"durations {c.injected}", f"after run {run.after}" if run.after else "")  # fmt: skip
-    measured = 1000 * run.seconds / run.updates if run.updates else float("nan")
+    times = "one event a virtual second" if c.mode == "written" else f"durations {c.injected}"
+    what = (c.mode, _several(c.workers, "worker"), "" if c.mode == "written" else c.policy_words, *c.special, c.problem,
+            f"learning rate {c.learning_rate:g}", times, f"after run {run.after}" if run.after else "")  # fmt: skip
+    measured = 1000 * run.seconds / run.updates if run.updates and law.timed else float("nan")
+    digits = ".0f" if measured >= 100 else ".3g"
     cells = (
         run.how, str(run.updates), f"{run.seconds:.2f}",
-        _number(run.mean_staleness, ".2f"), _law(law.staleness, 1), _number(measured, ".3g"), _law(law.seconds, 1000),
+        _number(run.mean_staleness, ".2f"), _law(law.staleness, 1), _number(measured, digits), _law(law.seconds, 1000),
         _number(run.loss, ".3g"), "-" if run.accuracy is None else f"{run.accuracy:.3f}",
     )  # fmt: skip
     row = "".join(f'<td style="{CELL}">{html.escape(cell)}</td>' for cell in cells)
