@@ -1,5 +1,7 @@
 """Each figure is looked at as data: `figure.data` and `figure.layout`, no browser."""
 
+from dataclasses import replace
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -266,3 +268,17 @@ def test_a_loss_that_falls_far_gets_a_logarithmic_axis_with_whole_numbers() -> N
 
 def test_a_trace_without_arithmetic_says_that_there_is_no_loss() -> None:
     assert "no loss to draw" in said(figures.convergence(with_columns(make_trace(20), loss=np.full(20, np.nan))))
+
+
+def test_a_figure_says_what_was_done_about_staleness_and_what_is_only_supposed():
+    plain = make_trace(20)
+    header = replace(
+        plain.header,
+        access="lock_free",
+        remedy={"name": "gap-aware"},
+        counterfactual={"fresh": [3], "without": [0, 1]},
+    )
+    shown = figures.convergence(Trace(header, plain.columns)).to_json()
+    assert "lock_free access" in shown
+    assert "gap-aware" in shown
+    assert "what if: fresh 3; without 0, 1" in shown

@@ -50,7 +50,12 @@ def marks_law(header: Header) -> bool:
 
 def conditions(header: Header) -> str:
     """What a reader must know of how the numbers came about; empty where nothing is special."""
-    return " · ".join(part for part in (header.injected, "virtual time" if header.clock == "virtual" else "") if part)
+    access = "" if header.access == "consistent" else f"{header.access} access"
+    what_if = "; ".join(f"{name} {', '.join(map(str, who))}" for name, who in (header.counterfactual or {}).items())
+    remedy = str(header.remedy.get("name")) if header.remedy else ""
+    clock = "virtual time" if header.clock == "virtual" else ""
+    parts = (header.injected, clock, access, remedy, f"what if: {what_if}" if what_if else "")
+    return " · ".join(part for part in parts if part)
 
 
 def subject(header: Header) -> str:
