@@ -51,7 +51,7 @@ _HOMES = {
     "Trace": "trace",
     "TraceError": "tracefile",
     "Uniform": "rules.durations",
-    "WorkerError": "engines.trainer",
+    "WorkerError": "engines.crew",
     "compare": "comparison",
     "configure_devices": "engines.devices",
     "distinct_interleavings": "rules.interleavings",
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from asyncsgd_edu.comparison import Comparison as Comparison
     from asyncsgd_edu.comparison import compare as compare
     from asyncsgd_edu.engines.async_trainer import AsyncTrainer as AsyncTrainer
+    from asyncsgd_edu.engines.crew import WorkerError as WorkerError
     from asyncsgd_edu.engines.devices import configure_devices as configure_devices
     from asyncsgd_edu.engines.gates import OpenGate as OpenGate
     from asyncsgd_edu.engines.gates import ScriptedGate as ScriptedGate
@@ -92,7 +93,6 @@ if TYPE_CHECKING:
     from asyncsgd_edu.engines.session_trainer import SessionTrainer as SessionTrainer
     from asyncsgd_edu.engines.simulator import simulate as simulate
     from asyncsgd_edu.engines.tower_trainer import TowerTrainer as TowerTrainer
-    from asyncsgd_edu.engines.trainer import WorkerError as WorkerError
     from asyncsgd_edu.problems.cifar10 import Cifar10 as Cifar10
     from asyncsgd_edu.problems.digits import Digits as Digits
     from asyncsgd_edu.problems.keras_problem import KerasProblem as KerasProblem

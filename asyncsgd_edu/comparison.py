@@ -139,7 +139,7 @@ def _results(traces: Sequence[Trace]) -> Iterator[Quantity]:
     yield result("mean staleness", lambda trace: trace.mean_staleness)
     if any(trace.header.access != "consistent" for trace in traces):
         yield result("torn reads", lambda trace: int((trace.read_spread > 0).sum()))
-        yield result("updates lost", lambda trace: max(trace.header.ended.lost, default=0))
+        yield result("updates lost", lambda trace: max(trace.header.ended.lost, default=None))
     yield _against_first("schedule", [_schedule(trace, traces[0]) for trace in traces])
     yield result("final loss", _final_loss)
     if all(trace.parameters is not None for trace in traces):

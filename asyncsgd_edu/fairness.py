@@ -61,7 +61,7 @@ def raced(found: Mapping[str, Quantity]) -> Iterator[str]:
     free = {access for access in found["access"].values if access != "consistent"}
     apart = "final parameters" in found and not found["final parameters"].same
     if free and apart and found["schedule"].same and "replay" in found["trainer"].values:
-        torn, lost = max(found["torn reads"].values), max(found["updates lost"].values)
+        torn, lost = max(found["torn reads"].values), max(count or 0 for count in found["updates lost"].values)
         causes = [f"{torn} reads mixed versions"] if torn else []
         causes += [f"up to {lost} updates were lost"] if lost else []
         causes += ["additions came in another order"]

@@ -70,6 +70,18 @@ class Header:
         how = "durations" if self.clock == "virtual" else "durations injected"
         return f"{self.durations.get('law')} {how} ({_constants(self.durations)}; seconds)"
 
+    @property
+    def changes(self) -> list[str]:
+        """What was done about staleness, and what is only supposed, in a line each."""
+        named = (("remedy", self.remedy), ("what if", self.counterfactual))
+        return [f"{name}: {_settings(value)}" for name, value in named if value]
+
+
+def _settings(values: Mapping[str, Any]) -> str:
+    """Settings in words, the name first; what is at rest is left out."""
+    rest = [f"{k} {v}" for k, v in values.items() if k != "name" and v is not None and v is not False]
+    return ", ".join([str(values["name"]), *rest] if "name" in values else rest)
+
 
 def header_dict(header: Header) -> tuple[dict[str, Any], dict[str, Any]]:
     """A header as the two JSON objects of a file: what was run, and how it ended."""

@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+# Policies under which each gradient is an update, and under which one may wait while its worker reads on.
+ALONE = ("asynchronous", "stale-synchronous")
+WAITING = ("k-batch-sync", "k-batch-async", "averaging")
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def ends(apply_version: Ints, first_version: int = 0) -> Ints:
     return np.where(apply_version < 0, landed[1:], apply_version)
 
 
-def others_in_flight(flights: Flights, makers: Ints, first_version: int = 0) -> int:
+def others_in_flight(flights: Flights, makers: Ints, first_version: int = 0, *, waiting: bool = False) -> int:
     """Sum over updates of the number of other workers with a gradient in flight.
 
     `makers` is the worker whose gradient completed each update, shape [updates].
@@ -50,23 +53,33 @@ def others_in_flight(flights: Flights, makers: Ints, first_version: int = 0) -> 
     had at least one gradient out, less the updates that it made itself. A worker
     that claimed two at once counts once, and one that claims to have been in flight
     during its own update does not count, which is how the conservation law finds a
-    log that cannot have happened.
+    log that cannot have happened. With `waiting` gradients may wait for others: then their worker may
+    have read again by the time of the update, and is one of the others.
     """
     if len(flights.worker) == 0:
         return 0
+    versions = np.arange(first_version, first_version + len(makers))
+    out, busy = _out(flights, makers, versions)
+    return out if waiting else out - int(busy.sum())
+
+
+def _out(flights: Flights, workers: Ints, versions: Ints) -> tuple[int, NDArray[np.bool_]]:
+    """How long, in updates, all workers together had a gradient out; and whether each of some had one at a version.
+
+    `workers` and `versions` have one shape, that of the answer.
+    """
     order = np.lexsort((flights.end, flights.start, flights.worker))
     worker, start, end = flights.worker[order], flights.start[order], flights.end[order]
     # Shift each worker onto its own stretch of one line, so that one running maximum serves them all.
     low = min(0, int(start.min()))
-    width = max(int(end.max()), first_version + len(makers)) - low + 1
+    width = max(int(end.max()), int(versions.max(initial=0))) + 1 - low + 1
     start, end = start + worker * width, end + worker * width
     reach = np.maximum.accumulate(end)
     covered = np.concatenate([[start[0]], reach[:-1]])
     out = int(np.maximum(0, end - np.maximum(start, covered)).sum())
-    made = np.arange(first_version, first_version + len(makers)) + makers * width
-    before = np.searchsorted(start, made, side="right") - 1
-    own = int(((before >= 0) & (reach[before] > made)).sum())
-    return out - own
+    at = versions + workers * width
+    before = np.searchsorted(start, at, side="right") - 1
+    return out, (before >= 0) & (reach[before] > at)
 
 
 def broken_laws(
@@ -77,12 +90,14 @@ def broken_laws(
     first_version: int = 0,
     *,
     alone: bool = False,
+    waiting: bool = False,
 ) -> list[str]:
     """Sentences for the laws that a log breaks; empty when it is sound.
 
     `times` is read, ready and apply time, shape [gradients, 3]. `flights` also
     holds the gradients that were still in flight at the end. `alone` says that every
-    gradient is an update of its own, as under the asynchronous policy.
+    gradient is an update of its own, as under the asynchronous policy; `waiting` that one may
+    wait for others while its worker reads on, as under the k-batch policies.
 
     1. Updates are numbered without a gap, in order: each version is written once.
     2. A gradient is read before it is applied, in versions and in seconds.
@@ -111,7 +126,7 @@ def broken_laws(
         broken.append(f"times: row {late[0]} is not read, ready, applied in that order: {times[late[0]].tolist()}")
     last = np.flatnonzero(np.diff(apply_version[apply_version >= 0], append=-1))
     makers = flights.worker[: len(apply_version)][apply_version >= 0][last]
-    total, others = int(flights.age.sum()), others_in_flight(flights, makers, first_version)
+    total, others = int(flights.age.sum()), others_in_flight(flights, makers, first_version, waiting=waiting)
     if total != others or (flights.age < 0).any():
         broken.append(f"conservation: staleness and ages sum to {total}, other gradients in flight to {others}")
     return broken

@@ -157,9 +157,16 @@ class Trace:
         See `asyncsgd_edu.staleness.broken_laws` for the laws.
         """
         times = np.stack([self.read_time, self.ready_time, self.apply_time], axis=1)
-        alone = self.header.policy.split(" (")[0] in ("asynchronous", "stale-synchronous")
+        policy = self.header.policy.split(" (")[0]
+        alone, waiting = policy in laws.ALONE, policy in laws.WAITING
         broken = laws.broken_laws(
-            self.apply_version, self.read_version, times, self.flights, self._first_version, alone=alone
+            self.apply_version,
+            self.read_version,
+            times,
+            self.flights,
+            self._first_version,
+            alone=alone,
+            waiting=waiting,
         )
         strangers = np.flatnonzero((self.worker < 0) | (self.worker >= self.header.workers))
         if len(strangers):
@@ -190,9 +197,7 @@ class Trace:
             if not np.isnan(tail).all():
                 mean = np.nanmean(tail, dtype=np.float64)
                 lines.append(f"minibatch loss: {mean:.4f} (mean of the last {len(tail)} gradients)")
-        lines += [
-            f"{name}: {_words(value)}" for name, value in (("remedy", h.remedy), ("what if", h.counterfactual)) if value
-        ]
+        lines += h.changes
         if any(h.ended.lost):
             lines.append(f"updates lost in each parameter, of {self.version}: {', '.join(map(str, h.ended.lost))}")
         if h.injected:
@@ -291,9 +296,3 @@ class Trace:
             if len(wrong):
                 found, at = values[wrong[0]], line or wrong[0] + 2
                 raise TraceError(f"{path}: line {at}: {name} is {found}, a run of so many rows has {low} to {high}")
-
-
-def _words(settings: Mapping[str, Any]) -> str:
-    """Settings in words, the name first; what is at rest is left out."""
-    rest = [f"{k} {v}" for k, v in settings.items() if k != "name" and v not in (None, False)]
-    return ", ".join([str(settings["name"]), *rest] if "name" in settings else rest)

@@ -15,6 +15,7 @@ from asyncsgd_edu import (
     Exponential,
     GapAware,
     KAsync,
+    KBatchAsync,
     Quadratic,
     ScriptedGate,
     StaleSynchronous,
@@ -108,3 +109,16 @@ def test_no_remedy_by_another_name():
         AsyncTrainer(Quadratic(), remedy="divide")
     with pytest.raises(TypeError, match="remedy must be None or a remedy such as"):
         replay(simulate(2, Asynchronous(), Constant(1.0), 2, 0), Quadratic(), remedy="divide")
+
+
+@pytest.mark.parametrize("policy", [KAsync(4), KBatchAsync(2), KBatchAsync(4)], ids=str)
+def test_what_a_remedy_drops_of_an_average_is_dropped_in_the_log(policy):
+    trace = AsyncTrainer(Quadratic(), workers=6, policy=policy, remedy=DropAbove(0)).fit(updates=30)
+    assert trace.audit() == []
+    assert trace.staleness.max() == 0
+    flights = [(g.worker, g.read_version) for g in trace.header.ended.in_flight]
+    assert all(version <= 30 for _, version in flights)
+    again = replay(trace, Quadratic())
+    kept = trace.applied
+    assert np.array_equal(again.loss[kept], trace.loss[kept])
+    assert np.array_equal(again.parameters[0], trace.parameters[0])

@@ -5,16 +5,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsgd_edu import Asynchronous, Exponential, KAsync, KSync, StaleSynchronous, Synchronous, Trace, simulate
-from asyncsgd_edu.engines.counterfactual import drop_above, fresh, present, without
+from asyncsgd_edu import (
+    Asynchronous,
+    DropAbove,
+    Exponential,
+    KAsync,
+    KBatchAsync,
+    KBatchSync,
+    KSync,
+    StaleSynchronous,
+    Synchronous,
+    Trace,
+    simulate,
+)
+from asyncsgd_edu.engines.counterfactual import drop, fresh, present, without
 
-policies = st.sampled_from([Asynchronous(), Synchronous(), KSync(2), KAsync(2), StaleSynchronous(1)])
+policies = st.sampled_from(
+    [Asynchronous(), Synchronous(), KSync(2), KAsync(2), StaleSynchronous(1), KBatchAsync(2), KBatchSync(2)]
+)
 
 
 @given(policy=policies, seed=st.integers(0, 100), workers=st.integers(2, 8), bound=st.integers(0, 5))
 def test_what_comes_out_is_a_sound_race(policy, seed, workers, bound):
     trace = simulate(workers, policy, Exponential(1.0), 40, seed)
-    for made in (without(trace, [0]), fresh(trace, [workers - 1]), drop_above(trace, bound)):
+    for made in (without(trace, [0]), fresh(trace, [workers - 1]), drop(trace, DropAbove(bound))):
         assert made.audit() == []
         assert made.staleness.min(initial=0) >= 0
 
@@ -47,7 +61,7 @@ def test_a_fresh_worker_is_never_stale_and_the_others_are_as_before():
 @given(seed=st.integers(0, 100), bound=st.integers(0, 8))
 def test_above_the_bound_nothing_is_applied_and_below_it_everything(seed, bound):
     trace = simulate(5, Asynchronous(), Exponential(1.0), 100, seed)
-    made = drop_above(trace, bound)
+    made = drop(trace, DropAbove(bound))
     assert len(made) == len(trace)
     assert made.staleness.max() <= bound
     dropped = ~made.applied
@@ -57,9 +71,9 @@ def test_above_the_bound_nothing_is_applied_and_below_it_everything(seed, bound)
 def test_dropping_is_worked_out_in_turn():
     # Worker 1 is three behind in the record. Of worker 0's updates one is dropped, so then it is only two behind.
     trace = Trace.from_delays([0, 0, 0, 3, 1])
-    assert drop_above(trace, 3).staleness.tolist() == [0, 0, 0, 3, 1]
-    assert drop_above(trace, 2).apply_version.tolist() == [0, 1, 2, -1, 3]
-    assert drop_above(trace, 2).staleness.tolist() == [0, 0, 0, 0]
+    assert drop(trace, DropAbove(3)).staleness.tolist() == [0, 0, 0, 3, 1]
+    assert drop(trace, DropAbove(2)).apply_version.tolist() == [0, 1, 2, -1, 3]
+    assert drop(trace, DropAbove(2)).staleness.tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("change", [fresh, without])

@@ -192,3 +192,18 @@ def test_a_forced_order_under_any_access_has_no_spread():
         assert trace.staleness.tolist() == [0, 1]
         assert trace.read_spread.tolist() == [0, 0]
         assert not any(trace.header.ended.lost)
+
+
+def test_an_optimizer_that_saves_up_gradients_leaves_no_stamps():
+    optimizer = keras.optimizers.SGD(0.05, gradient_accumulation_steps=4)
+    for access in ("lock_free", "read_modify_write"):
+        with pytest.raises(ValueError, match=f"gradient_accumulation_steps must be None under {access} access.*got 4"):
+            AsyncTrainer(Quadratic(), access=access, optimizer=optimizer)
+    assert AsyncTrainer(Quadratic(), workers=1, optimizer=optimizer).fit(updates=8).audit() == []
+
+
+def test_muon_finds_what_it_asks_a_variable_for():
+    for access in ACCESS:
+        make = lambda: keras.optimizers.Muon(0.01)  # noqa: E731
+        trace = AsyncTrainer(Digits("linear"), workers=1, access=access, optimizer=make()).fit(updates=5)
+        assert np.array_equal(replay(trace, Digits("linear"), make()).loss, trace.loss)

@@ -1,6 +1,5 @@
 """The layout of a replay: each gradient finds the version it was read at, in few slots."""
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,12 +34,11 @@ def test_each_row_finds_the_version_it_was_read_at(policy, seed, workers):
 
 
 @given(seed=st.integers(0, 50))
-def test_the_shares_of_an_update_add_up_to_one(seed):
+def test_the_size_of_an_update_is_the_number_of_its_gradients(seed):
     trace = simulate(5, KSync(3), Exponential(1.0), 30, seed)
     plan = Plan.of(trace)
-    sums = np.bincount(trace.apply_version[trace.applied], plan.share[trace.applied])
-    assert np.allclose(sums, 1)
-    assert (plan.share[~trace.applied] == 0).all()
+    assert (plan.size[trace.applied] == 3).all()
+    assert (plan.size[~trace.applied] == 0).all()
     assert int(plan.rows[:, AT["closes"]].sum()) == trace.updates
 
 

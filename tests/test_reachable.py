@@ -138,3 +138,8 @@ def test_a_remedy_brings_the_ends_together():
     dropped = reachable(bowl, 2, 2, learning_rate=0.5, remedy=DropAbove(0))
     # What is stale is thrown away, so only the number of updates that are left decides.
     assert set(dropped.parameters[0].reshape(-1).tolist()) <= {0.5**n for n in range(1, 5)}
+
+
+def test_what_is_sequential_does_not_depend_on_what_is_dropped():
+    bowl = Quadratic([1.0, 0.5])
+    assert reachable(bowl, 2, 1, remedy=DropAbove(0)).sequential.tolist() == reachable(bowl, 2, 1).sequential.tolist()

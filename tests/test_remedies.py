@@ -1,5 +1,7 @@
 """Remedies as rules on arrays: what each makes of a gradient, on NumPy and on TensorFlow alike."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 from asyncsgd_edu import DelayCompensation, DivideByStaleness, DropAbove, GapAware
 from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.remedies import Late, check_remedy
+
+pytestmark = pytest.mark.usefixtures("eight_devices")
 
 ALL = [DivideByStaleness(), DropAbove(2), DelayCompensation(0.5), DelayCompensation(exact=True), GapAware()]
 numbers = st.floats(-100, 100, width=32)
@@ -49,6 +53,7 @@ def test_exact_compensation_is_the_gradient_of_now_on_a_quadratic():
         (lambda: DropAbove(1.5), TypeError, "bound"),
         (lambda: DelayCompensation(-0.1), ValueError, "strength"),
         (lambda: DelayCompensation(float("nan")), ValueError, "strength"),
+        (lambda: DelayCompensation(exact="no"), TypeError, "exact must be True or False, got 'no'"),
         (lambda: DelayCompensation(0.1, exact=True), ValueError, "with exact=True strength does nothing"),
         (lambda: check_remedy("divide"), TypeError, "remedy must be None or a remedy such as DivideByStaleness(), got"),
         (lambda: check_remedy(DropAbove), TypeError, "remedy must be None or a remedy"),
@@ -64,3 +69,9 @@ def test_a_remedy_says_what_it_is():
     assert str(DropAbove(3)) == "drop-above (bound 3)"
     assert DelayCompensation(0.5).describe() == {"name": "delay-compensation", "strength": 0.5, "exact": False}
     assert str(DelayCompensation(exact=True)) == "delay-compensation (exact True)"
+
+
+def test_a_remedy_can_be_written_down_whatever_numbers_it_was_given():
+    assert json.dumps(DropAbove(np.int64(3)).describe()) == '{"name": "drop-above", "bound": 3}'
+    assert json.loads(json.dumps(DelayCompensation(np.float64(0.1)).describe()))["strength"] == 0.1
+    assert str(DropAbove(0)) == "drop-above (bound 0)"

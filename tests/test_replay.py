@@ -1,6 +1,7 @@
 """Replay: the same race, bit for bit, and what it refuses."""
 
 import warnings
+from dataclasses import dataclass
 
 import keras
 import numpy as np
@@ -14,14 +15,18 @@ from asyncsgd_edu import (
     Asynchronous,
     AsyncTrainer,
     Constant,
+    DelayCompensation,
     Digits,
     DivideByStaleness,
+    DropAbove,
     Exponential,
     Quadratic,
     ScriptedGate,
     TowerTrainer,
     replay,
 )
+from asyncsgd_edu.quiet import tf
+from asyncsgd_edu.rules.remedies import Remedy
 
 pytestmark = pytest.mark.usefixtures("eight_devices")
 OPTIMIZERS = {
@@ -225,3 +230,83 @@ def test_a_stopped_replay_ends_with_a_whole_update():
     assert len(part) == 15  # Of 16 rows that a first stretch has.
     whole = replay(part, Quadratic(), learning_rate=0.01)
     assert whole.parameters[0].tolist() == part.parameters[0].tolist()
+
+
+@pytest.mark.parametrize("workers", [3, 5, 11])
+def test_averages_of_any_number_are_replayed_bit_for_bit(workers):
+    for policy in (asyncsgd_edu.Synchronous(), asyncsgd_edu.KSync(3), asyncsgd_edu.KBatchAsync(3)):
+        trace = AsyncTrainer(Quadratic(), workers=workers, policy=policy).fit(updates=40)
+        again = replay(trace, Quadratic())
+        kept = trace.applied
+        assert np.array_equal(again.loss[kept], trace.loss[kept])
+        assert np.array_equal(again.parameters[0], trace.parameters[0])
+    towers = min(workers, 7)
+    trace = TowerTrainer(Quadratic(), towers=towers).fit(updates=40)
+    assert same(trace, replay(trace, Quadratic()))
+
+
+def test_what_a_dropped_gradient_is_plays_no_part():
+    class Steep(Quadratic):
+        def loss(self, parameters, batch):
+            return super().loss(parameters, batch) * batch[1]
+
+        def batch(self, worker, number, seed):
+            # Worker 1's loss is finite, its gradient squared is not.
+            return *super().batch(worker, number, seed), tf.where(tf.cast(worker, tf.int64) == 1, 1e25, 1.0)
+
+    trace = asyncsgd_edu.Trace.from_schedule("0r 1r 0a 0r 0a 1d 0r 0a")
+    again = replay(trace, Steep(), remedy=DelayCompensation(0.04))
+    assert again.header.ended.how == "finished"
+    assert np.isfinite(again.parameters[0]).all()
+
+
+def test_a_replay_ends_in_its_own_way():
+    broken = AsyncTrainer(Quadratic(), workers=2, optimizer=keras.optimizers.SGD(50.0)).fit(updates=500)
+    assert broken.header.ended.how == "diverged"
+    assert replay(broken, Quadratic(), learning_rate=0.05).header.ended.how == "finished"
+    whole = asyncsgd_edu.simulate(4, asyncsgd_edu.KSync(2), Constant(1.0), 300, 0)
+    again = replay(whole, Quadratic([1.0, 0.5]), learning_rate=50.0)
+    assert again.header.ended.how == "diverged"
+    assert again.apply_version[-1] == -1  # The update was not made.
+    assert np.isfinite(again.loss[again.applied]).all()
+    assert again.audit() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "sentence"),
+    [
+        ({"fresh": 1}, TypeError, "fresh must be a list of workers such as [3], got 1"),
+        ({"without": None}, TypeError, "without must be a list of workers such as [3], got None"),
+        ({"stop": True}, TypeError, "stop must be a function, got True"),
+        ({"seen": 3}, TypeError, "seen must be a function, got 3"),
+        ({"trace": "x"}, TypeError, "trace must be a Trace such as trainer.trace, got 'x'"),
+        ({"trace": None}, TypeError, "trace must be a Trace such as trainer.trace, got None"),
+        ({"learning_rate": -1}, ValueError, "learning_rate must be a finite number above 0, got -1"),
+    ],
+)
+def test_bad_arguments_of_a_replay_are_named(arguments, kind, sentence):
+    trace = asyncsgd_edu.simulate(2, Asynchronous(), Constant(1.0), 5, 0)
+    with pytest.raises(kind) as told:
+        replay(**{"trace": trace, "problem": Quadratic(), **arguments})
+    assert sentence in str(told.value)
+
+
+def test_a_rate_takes_the_place_of_a_schedule():
+    trace = asyncsgd_edu.simulate(2, Asynchronous(), Constant(1.0), 5, 0)
+    falling = keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5))
+    again = replay(trace, Quadratic(), falling, learning_rate=0.2)
+    assert again.header.optimizer["learning_rate"] == pytest.approx(0.2)
+
+
+def test_a_remedy_of_ones_own_drops_in_a_replay_too():
+    @dataclass(frozen=True)
+    class Fussy(Remedy):
+        name = "fussy"
+
+        def keeps(self, staleness):
+            return staleness <= 1
+
+    trace = asyncsgd_edu.simulate(5, Asynchronous(), Exponential(1.0), 60, 0)
+    again = replay(trace, Quadratic(), remedy=Fussy())
+    assert again.staleness.max() == 1
+    assert again.apply_version.tolist() == replay(trace, Quadratic(), remedy=DropAbove(1)).apply_version.tolist()

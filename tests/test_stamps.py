@@ -7,6 +7,8 @@ import pytest
 from asyncsgd_edu.engines.stamps import Stamped, torn
 from asyncsgd_edu.quiet import tf
 
+pytestmark = pytest.mark.usefixtures("eight_devices")
+
 
 def stamped(atomic=True, workers=3):
     return Stamped(np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), workers, atomic, "p")

@@ -11,7 +11,10 @@ from asyncsgd_edu import (
     AsyncTrainer,
     Constant,
     Digits,
+    DropAbove,
     Exponential,
+    KBatchAsync,
+    KSync,
     Quadratic,
     ScriptedGate,
     SessionTrainer,
@@ -378,3 +381,49 @@ def test_numpy_numbers_can_be_saved(tmp_path):
     trace = AsyncTrainer(Quadratic(np.float32(0.5)), workers=np.int64(2), durations=law).fit(np.int64(4))
     trace.save(tmp_path / "run.jsonl")
     assert Trace.load(tmp_path / "run.jsonl").header == trace.header
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"remedy": DropAbove(1)}, {"policy": KSync(3)}, {"policy": KBatchAsync(3)}, {"steps_per_call": 5}],
+    ids=str,
+)
+def test_a_step_is_one_update_whatever_becomes_of_single_gradients(more):
+    trainer = AsyncTrainer(Quadratic(), workers=6, **more)
+    trainer.start(ENDLESS)
+    trainer.pause()
+    for _ in range(5):
+        before = trainer.version
+        trainer.step()
+        assert trainer.version == before + 1
+    trainer.stop()
+    assert trainer.trace.audit() == []
+
+
+def test_a_call_that_fails_in_the_middle_says_what_the_log_lacks():
+    class Fails(Quadratic):
+        fail = False
+
+        def batch(self, worker, number, seed):
+            def look(number):
+                if self.fail and number == 21:
+                    raise ValueError("no such batch")
+                return number
+
+            number = tf.py_function(look, [number], tf.int64)
+            return super().batch(worker, tf.reshape(number, []), seed)
+
+    problem = Fails()
+    trainer = AsyncTrainer(problem, workers=1, steps_per_call=8)
+    problem.fail = True
+    with pytest.raises(WorkerError, match="no such batch"):
+        trainer.fit(updates=100)
+    trace = trainer.trace
+    assert (trace.version, trainer.version) == (16, 21)
+    assert "5 updates of its last call are not in the log" in trace.header.ended.error
+    assert trace.parameters is None
+    with pytest.raises(RuntimeError, match=r"5 updates of a failed call are not in the log: reset\(\) first"):
+        trainer.start(updates=10)
+    problem.fail = False
+    trainer.reset()
+    assert trainer.fit(updates=30).audit() == []

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.correction import Correction
 from asyncsgd_edu.engines.plan import ROW as PLAN_ROW
 from asyncsgd_edu.engines.plan import Plan
@@ -62,7 +63,7 @@ class Replayer:
             self._now = [tf.Variable(value) for value in initial]
             self._old = [tf.Variable(np.repeat(value[None], slots, axis=0)) for value in initial]
             self._sum = [tf.Variable(np.zeros_like(value)) for value in initial]
-            optimizer.build(self._now)
+            optimizers.build(optimizer, self._now)
         self._correction = Correction(remedy, problem, initial) if remedy else None
         state = [*self._now, *self._old, *self._sum, *optimizer.variables]
         state += self._correction.state if self._correction else []
@@ -83,8 +84,8 @@ class Replayer:
         low, size = 0, 16
         while low < len(plan.rows) and not stop():
             began = time.perf_counter()
-            rows, share = (tf.constant(column[low : low + size]) for column in (plan.rows, plan.share))
-            done, part = self._chunk(rows, share)
+            rows, sizes = (tf.constant(column[low : low + size]) for column in (plan.rows, plan.size))
+            done, part = self._chunk(rows, sizes)
             found.append(part.numpy()[: int(done)])
             seen(found[-1][:, 0])
             if int(done) < len(rows) or not np.isfinite(found[-1][-1, 0]):
@@ -95,7 +96,7 @@ class Replayer:
         measured, read, written = np.split(np.concatenate(found), [3, 3 + self._size], axis=1)
         return Outcome(measured, read, written, [np.array(value.numpy()) for value in self._now])
 
-    def _loop(self, rows: Any, share: Any) -> Any:
+    def _loop(self, rows: Any, sizes: Any) -> Any:
         """How many rows were done, and what was measured of a stretch of rows, float32 of shape [rows, 3 or more]."""
         count = tf.shape(rows)[0]
 
@@ -109,11 +110,11 @@ class Replayer:
             measured = tf.stack([loss, *self._distance(read, gradient, batch)])
 
             def use() -> Any:
-                with tf.control_dependencies(self._use(gradient, read, share[i], row)):
+                with tf.control_dependencies(self._use(gradient, read, sizes[i], row)):
                     return tf.constant(True)
 
             with tf.control_dependencies([*read, *gradient, measured]):
-                used = tf.cond(fine, use, lambda: tf.constant(False))
+                used = tf.cond(fine & (sizes[i] > 0), use, lambda: tf.constant(False))
             with tf.control_dependencies([used]):
                 row_found = tf.concat([measured, *self._flat(read), *self._flat(self._now)], 0)
                 return i + 1, found.write(i, row_found), fine
@@ -135,7 +136,7 @@ class Replayer:
         _, here = self._problem.gradient(now, batch)
         return [_apart(now, read), _apart(here, gradient)]
 
-    def _use(self, gradient: Sequence[Any], read: Sequence[Any], share: Any, row: Any) -> list[Any]:
+    def _use(self, gradient: Sequence[Any], read: Sequence[Any], size: Any, row: Any) -> list[Any]:
         """Apply a gradient, or add it to its update's mean and apply that with the last."""
         if self._correction is not None:
             now = [variable.read_value() for variable in self._now]
@@ -143,10 +144,10 @@ class Replayer:
         if self._single:
             return self._apply(gradient, row[AT["slot_made"]])
         for total, part in zip(self._sum, gradient, strict=True):
-            total.assign_add(share * part)
+            total.assign_add(part)
 
         def close() -> Any:
-            done = self._apply([total.read_value() for total in self._sum], row[AT["slot_made"]])
+            done = self._apply([total.read_value() / size for total in self._sum], row[AT["slot_made"]])
             with tf.control_dependencies(done):
                 for total in self._sum:
                     total.assign(tf.zeros_like(total))

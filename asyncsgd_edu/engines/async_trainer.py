@@ -81,6 +81,11 @@ class AsyncTrainer(Trainer):
         if len(places) > workers:
             raise ValueError(f"{len(places)} devices need at least as many workers, got workers {workers}")
         own = optimizers.own_copy(optimizer)
+        if access != "consistent" and own.gradient_accumulation_steps:
+            raise ValueError(
+                f"gradient_accumulation_steps must be None under {access} access, as an update that writes nothing "
+                f"leaves no stamp, got {own.gradient_accumulation_steps}"
+            )
         home = places[0] if len(set(places)) == 1 else "/device:CPU:0"
         initial = problem.initial(self.seed)
         correction = Correction(remedy, problem, initial) if remedy else None

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncsgd_edu.rules.remedies import Remedy
 from asyncsgd_edu.trace import Trace
 
 Bools = NDArray[np.bool_]
@@ -50,15 +51,18 @@ def fresh(trace: Trace, workers: Iterable[int]) -> Trace:
     return Trace(replace(trace.header, ended=replace(ended, in_flight=late)), columns)
 
 
-def drop_above(trace: Trace, bound: int) -> Trace:
-    """The race in which a gradient more than `bound` updates old is dropped; its worker reads on as it did."""
+def drop(trace: Trace, remedy: Remedy | None) -> Trace:
+    """The race in which gradients that the remedy does not keep are dropped; their workers read on as they did."""
+    if remedy is None or type(remedy).keeps is Remedy.keeps:
+        return trace
     read, end, applied = trace.read_version, trace.flights.end[: len(trace)], trace.applied
     counted = np.zeros(trace.version + 1, np.int64)  # Of each version, how many updates are still before it.
     used = np.zeros(len(trace), bool)
     first = np.flatnonzero(np.diff(end, prepend=-1))
     for low, high in zip(first, [*first[1:], len(trace)], strict=True):
         version = int(end[low])
-        used[low:high] = applied[low:high] & (counted[version] - counted[read[low:high]] <= bound)
+        staleness = counted[version] - counted[read[low:high]]
+        used[low:high] = applied[low:high] & np.asarray(remedy.keeps(staleness))
         if applied[low:high].any():
             counted[version + 1] = counted[version] + used[low:high].any()
     return _recounted(trace, np.ones(len(trace), bool), used)

@@ -9,6 +9,14 @@ from collections.abc import Callable
 PATIENCE = 1.5  # Seconds that an ending run waits for its workers; with the rest, within 2.
 
 
+class WorkerError(RuntimeError):
+    """A worker raised: `worker` is its number, the cause is its error."""
+
+    def __init__(self, worker: int, error: BaseException) -> None:
+        super().__init__(f"worker {worker} failed: {type(error).__name__}: {error}")
+        self.worker = worker
+
+
 class Crew:
     """`count` daemon threads that each call `work(number)`; the last to leave calls `ended`.
 

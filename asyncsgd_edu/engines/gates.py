@@ -110,6 +110,12 @@ class OpenGate:
             self._permits += 1
             self._changed.notify_all()
 
+    @property
+    def idle(self) -> bool:
+        """Whether nobody is making an update and no permit is left for one."""
+        with self._changed:
+            return self._permits <= 0 and not self._inside
+
     def _free(self) -> bool:
         return not self._paused and not self._stop.is_set()
 

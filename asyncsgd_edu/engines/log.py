@@ -16,7 +16,8 @@ from asyncsgd_edu.header import InFlight
 from asyncsgd_edu.trace import COLUMNS
 
 # What a graph reports of a gradient. `end_version` is the version just before the
-# update that used it or, where `applied` is 0, the version at which it ended unused.
+# update that used it or, where `applied` is not 1, the version at which it ended unused: 0 for one that was
+# refused, as it came too late or its loss was not finite, -1 for one that a policy or a remedy threw away.
 HEAD = ("read_version", "read_spread", "read_time", "ready_time", "loss")
 TAIL = ("end_version", "applied", "apply_time")
 ROW = ("worker", "batch", *HEAD, *TAIL)
@@ -67,6 +68,7 @@ class VersionLog:
 
     def append(self, thread: int, rows: np.ndarray) -> None:
         """Log gradients that were applied together or dropped, shape [n, len(ROW)]."""
+        rows[:, AT["applied"]] = rows[:, AT["applied"]] > 0
         self._buffers[thread].append(rows)
         if self._in_flight:
             for row in rows:

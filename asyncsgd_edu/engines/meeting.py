@@ -77,7 +77,7 @@ class Meeting:
             if worker in self._thrown_away:
                 self._thrown_away.discard(worker)
                 self._may_read.add(worker)
-                late.row[:, AT["end_version"] :] = self._version(), 0, late.row[0, AT["ready_time"]]
+                late.row[:, AT["end_version"] :] = self._version(), -1, late.row[0, AT["ready_time"]]
                 return late.row
             self._ready[worker].append(late)
             self._state, decision = self._policy.ready(self._state, worker)
@@ -94,7 +94,7 @@ class Meeting:
         used = [(row, rest) for row, keep, *rest in corrected if keep]
         dropped = [row for row, keep, *_ in corrected if not keep]
         for row in dropped:
-            row[:, AT["end_version"] :] = self._version(), 0, row[0, AT["ready_time"]]
+            row[:, AT["end_version"] :] = self._version(), -1, row[0, AT["ready_time"]]
         if not used:
             return np.concatenate(dropped)
         mean = average_gradients([rest for _, rest in used]) if len(used) > 1 else used[0][1]

@@ -1,15 +1,16 @@
 """A trainer's own optimizer: checked, copied, never the caller's object."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from asyncsgd_edu.quiet import keras
+from asyncsgd_edu.quiet import keras, tf
 from asyncsgd_edu.rules.arguments import positive_number
 
 DEFAULT_LEARNING_RATE = 0.05
 
 
-def own_copy(optimizer: object) -> keras.optimizers.Optimizer:
-    """A fresh copy of a Keras optimizer, SGD(0.05) for None.
+def own_copy(optimizer: object, learning_rate: float | None = None) -> keras.optimizers.Optimizer:
+    """A fresh copy of a Keras optimizer, SGD(0.05) for None, with `learning_rate` in place of its own if given.
 
     A copy, because a trainer that resets must not change what the caller holds, and
     two trainers given one object must not share its slots. Raises TypeError for
@@ -25,7 +26,16 @@ def own_copy(optimizer: object) -> keras.optimizers.Optimizer:
         config["learning_rate"] = optimizer._learning_rate
     else:
         positive_number("learning_rate", float(optimizer.learning_rate))
+    if learning_rate is not None:
+        config["learning_rate"] = positive_number("learning_rate", learning_rate)
     return type(optimizer).from_config(config)
+
+
+def build(optimizer: keras.optimizers.Optimizer, variables: Sequence[tf.Variable]) -> None:
+    """Make an optimizer's slots for these variables."""
+    for variable in variables:
+        variable.path = variable.name  # Muon asks a Keras variable for it.
+    optimizer.build(variables)
 
 
 def sgd(learning_rate: float) -> keras.optimizers.Optimizer:

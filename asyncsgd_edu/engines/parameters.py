@@ -12,11 +12,14 @@ in another. `read_modify_write`: what a beginner writes, `v.assign(v - step)`; a
 that lands between the read and the write is lost.
 """
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.correction import Correction
 from asyncsgd_edu.engines.stamps import MOST_STAMPED, Stamped, torn
 from asyncsgd_edu.quiet import keras, tf
@@ -36,7 +39,7 @@ class Read(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """The version just before the update, whether it was applied, and when it was visible."""
+    """The version just before the update, 1 if it was applied, 0 if refused, -1 if dropped, and when it was visible."""
 
     version: tf.Tensor
     done: tf.Tensor
@@ -80,7 +83,7 @@ class SharedParameters:
                 self._stamped = [Stamped(v, workers, atomic, n) for v, n in zip(initial, names, strict=True)]
                 held = [stamped.whole for stamped in self._stamped]
                 self.variables = [stamped.variable for stamped in self._stamped]
-            optimizer.build(self.variables)
+            optimizers.build(optimizer, self.variables)
         with tf.device("/device:CPU:0"):
             self._started = tf.Variable(0, dtype=tf.int64, name="started")
             self._landed = tf.Variable(0, dtype=tf.int64, name="landed")
@@ -151,8 +154,9 @@ class SharedParameters:
         if read is not None and self.correction is not None:
             gradients, kept = self.correct(gradients, *read)
             admitted = tf.cond(kept, enter, lambda: tf.constant(False))  # What is dropped takes nobody's place.
+            unused = tf.where(kept | ~wanted, 0, -1)
         else:
-            admitted = enter()
+            admitted, unused = enter(), tf.constant(0)
 
         def update() -> tuple[tf.Tensor, tf.Tensor]:
             for stamped in self._stamped:
@@ -161,10 +165,10 @@ class SharedParameters:
             self.optimizer.apply(gradients, self.variables)
             if self.correction:
                 self.correction.observe(before, self._look()[0])
-            return _count(self._landed), tf.constant(True)
+            return _count(self._landed), tf.constant(1)
 
         def leave() -> tuple[tf.Tensor, tf.Tensor]:
-            return self._landed.read_value(), tf.constant(False)
+            return self._landed.read_value(), unused
 
         version, done = tf.cond(wanted & admitted, update, leave)
         with tf.control_dependencies([version]):
@@ -184,11 +188,6 @@ class SharedParameters:
     def version(self) -> int:
         """Updates that are in the parameters now."""
         return int(self._landed)
-
-    @property
-    def full(self) -> bool:
-        """Whether as many updates have been let in as may be, landed or not."""
-        return int(self._started) >= int(self._limit)
 
     def allow(self, limit: int) -> None:
         """Let updates in up to version `limit`, none before this; call with no worker about.
@@ -233,9 +232,12 @@ def after(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
         return tf.timestamp()
 
 
-def average_gradients(towers: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+def average_gradients(towers: Sequence[Sequence[tf.Tensor]], count: tf.Tensor | None = None) -> list[tf.Tensor]:
     """Mean over towers of each parameter's gradient: a list of towers in, one gradient out.
 
-    The mean, not the sum: a sum would be the same as `towers` times the learning rate.
+    The mean, not the sum: a sum would be the same as `towers` times the learning rate. They are added one after
+    the other and the sum is divided, as replay does it, bit for bit. In a graph `count`, how many there are,
+    must come from a variable: a division by a constant would be made into a product with its inverse.
     """
-    return [tf.add_n(list(same)) / len(towers) for same in zip(*towers, strict=True)]
+    number = tf.constant(len(towers), tf.float32) if count is None else count
+    return [functools.reduce(operator.add, same) / number for same in zip(*towers, strict=True)]

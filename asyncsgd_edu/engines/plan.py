@@ -23,13 +23,13 @@ class Plan:
     """What replay does with each row.
 
     `rows` is int64 of shape [gradients, len(ROW)]: slot_read holds the version read, slot_made
-    takes the one that comes about if the row `closes` an update. `share` is float32 of shape
-    [gradients], the weight in the mean of its update, 0 if dropped. `slots` is how many there are;
+    takes the one that comes about if the row `closes` an update. `size` is float32 of shape
+    [gradients], how many gradients its update is the mean of, 0 if it is dropped. `slots` is how many there are;
     `single` whether every row is an update of its own.
     """
 
     rows: Ints
-    share: NDArray[np.float32]
+    size: NDArray[np.float32]
     slots: int
     single: bool
 
@@ -43,15 +43,15 @@ class Plan:
         closes[np.flatnonzero(applied)[np.cumsum(size[size > 0]) - 1]] = True
         slot_read, slot_made, slots = _slots(trace.read_version, closes)
         columns: list[np.ndarray] = [trace.worker, trace.batch, slot_read, slot_made, closes, end - trace.read_version]
-        share = np.where(applied, 1.0 / np.maximum(1, size[end]), 0.0).astype(np.float32)
         single = bool(applied.all() and size.max(initial=1) == 1)
-        return cls(np.stack(columns, axis=1).astype(np.int64), share, slots, single)
+        rows = np.stack(columns, axis=1).astype(np.int64)
+        return cls(rows, np.where(applied, size[end], 0).astype(np.float32), slots, single)
 
     def whole(self, rows: int) -> int:
         """How many of the first `rows` rows make whole updates, those dropped after the last one included."""
         closing = np.flatnonzero(self.rows[:rows, ROW.index("closes")])
         whole = int(closing[-1]) + 1 if len(closing) else 0
-        waiting = np.flatnonzero(self.share[whole:rows])
+        waiting = np.flatnonzero(self.size[whole:rows])
         return whole + int(waiting[0]) if len(waiting) else rows
 
 

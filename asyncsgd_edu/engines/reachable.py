@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from asyncsgd_edu.engines import devices, optimizers
 from asyncsgd_edu.engines.arithmetic import Replayer
-from asyncsgd_edu.engines.counterfactual import drop_above
+from asyncsgd_edu.engines.counterfactual import drop
 from asyncsgd_edu.engines.plan import Plan
 from asyncsgd_edu.problems.problem import Problem, check_problem
-from asyncsgd_edu.rules.arguments import MAX_SEED, positive_number, whole_number
+from asyncsgd_edu.rules.arguments import MAX_SEED, whole_number
 from asyncsgd_edu.rules.events import as_text
 from asyncsgd_edu.rules.interleavings import distinct_interleavings
-from asyncsgd_edu.rules.remedies import DropAbove, Remedy, check_remedy
+from asyncsgd_edu.rules.remedies import Remedy, check_remedy
 from asyncsgd_edu.trace import Trace
 
 MOST = 5_000  # Classes: a replay of each takes a few milliseconds.
@@ -114,13 +114,9 @@ def reachable(
     seed = whole_number("seed", seed, 0, MAX_SEED)
     orders = list(distinct_interleavings(workers, steps, most))
     devices.prepare()
-    own = optimizers.own_copy(optimizer)
-    if learning_rate is not None:
-        own.learning_rate = positive_number("learning_rate", learning_rate)
+    own = optimizers.own_copy(optimizer, learning_rate)
     traces = [Trace.from_schedule(order.events, workers, seed) for order in orders]
-    if isinstance(remedy, DropAbove):
-        traces = [drop_above(trace, remedy.bound) for trace in traces]
-    ended = _ended(problem, own, seed, traces, remedy)
+    ended = _ended(problem, own, seed, [drop(trace, remedy) for trace in traces], remedy)
     return Reachable(
         workers=workers,
         steps=steps,

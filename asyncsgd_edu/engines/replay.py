@@ -19,8 +19,7 @@ from asyncsgd_edu.engines.arithmetic import Replayer
 from asyncsgd_edu.engines.plan import Plan
 from asyncsgd_edu.header import Ended
 from asyncsgd_edu.problems.problem import Problem, check_problem
-from asyncsgd_edu.rules.arguments import positive_number
-from asyncsgd_edu.rules.remedies import DropAbove, Remedy, check_remedy
+from asyncsgd_edu.rules.remedies import Remedy, check_remedy
 from asyncsgd_edu.trace import Trace
 
 LARGEST_PATH = 1000  # Parameters: a path of a million rows of them would fill a laptop already.
@@ -77,12 +76,12 @@ def replay(
     check_problem(problem)
     check_replayable(trace)
     check_remedy(remedy)
-    fresh, without = list(fresh), list(without)
+    for name, asked in (("stop", stop), ("seen", seen)):
+        if not callable(asked):
+            raise TypeError(f"{name} must be a function, got {asked!r}")
     schedule = what_if(trace, fresh, without, remedy)
     devices.prepare()
-    own = optimizers.own_copy(optimizer)
-    if learning_rate is not None:
-        own.learning_rate = positive_number("learning_rate", learning_rate)
+    own = optimizers.own_copy(optimizer, learning_rate)
     warning = another_problem(trace.header.problem, problem.describe())
     if warning:
         warnings.warn(warning, stacklevel=2)
@@ -112,13 +111,16 @@ def replay(
         optimizer=optimizers.describe(own),
         batch_size=problem.batch_size,
         remedy=remedy.describe() if remedy else None,
-        ended=replace(schedule.header.ended, lost=()),
+        ended=Ended("finished", in_flight=schedule.header.ended.in_flight),
     )
+    columns = {**{name: column[:done] for name, column in schedule.columns.items()}, "loss": losses}
     if done and not np.isfinite(losses[-1]):
         header = replace(header, ended=Ended("diverged", version=int(schedule.read_version[done - 1])))
+        # The update that it would have gone into was not made.
+        made = columns["apply_version"] < schedule.flights.end[done - 1]
+        columns["apply_version"] = np.where(made, columns["apply_version"], -1)
     elif done < len(schedule):
         header = replace(header, ended=Ended("stopped"))
-    columns = {**{name: column[:done] for name, column in schedule.columns.items()}, "loss": losses}
     measured = {"gap": gap, "gradient_error": error} if measure_gap else {}
     measured |= {"read": outcome.read[:done], "written": outcome.written[:done]} if measure_path else {}
     return Trace(header, columns, outcome.parameters, measured=measured)
@@ -156,13 +158,13 @@ def check_small(problem: Problem, seed: int) -> None:
         raise ValueError(f"measure_path is for at most {LARGEST_PATH} parameters, {problem.name} has {size}")
 
 
-def what_if(trace: Trace, fresh: list[int], without: list[int], remedy: Remedy | None) -> Trace:
+def what_if(trace: Trace, fresh: Iterable[int], without: Iterable[int], remedy: Remedy | None) -> Trace:
     """The schedule that is replayed: the trace's own, or what it would have been.
 
     Raises ValueError naming the workers there are if one of those given is not in it, or is given twice.
     """
-    counterfactual.check_present("fresh", fresh, trace)
-    counterfactual.check_present("without", without, trace)
+    fresh = counterfactual.check_present("fresh", fresh, trace)
+    without = counterfactual.check_present("without", without, trace)
     both = sorted(set(fresh) & set(without))
     if both:
         raise ValueError(f"worker {both[0]} cannot be both fresh and away: it is in fresh and in without")
@@ -173,13 +175,14 @@ def what_if(trace: Trace, fresh: list[int], without: list[int], remedy: Remedy |
     if fresh:
         trace = counterfactual.fresh(trace, fresh)
         changes["fresh"] = sorted({*changes.get("fresh", ()), *map(int, fresh)})
-    if isinstance(remedy, DropAbove):
-        trace = counterfactual.drop_above(trace, remedy.bound)
+    trace = counterfactual.drop(trace, remedy)
     return Trace(replace(trace.header, counterfactual=changes or None), trace.columns)
 
 
 def check_replayable(trace: Trace) -> None:
     """Raise ValueError unless the trace's rows say exactly which parameters each gradient saw."""
+    if not isinstance(trace, Trace):
+        raise TypeError(f"trace must be a Trace such as trainer.trace, got {trace!r}")
     if len(trace) == 0:
         raise ValueError("a trace without rows cannot be replayed")
     if trace.apply_version[trace.applied][:1].tolist() not in ([0], []):

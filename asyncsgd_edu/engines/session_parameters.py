@@ -96,7 +96,6 @@ class SessionParameters:
             self._allow = [self._started.assign(self._landed.read_value()).op, self._limit.assign(self._new_limit).op]
             self._close = self._limit.assign(tf.zeros([], tf.int64)).op
             self._version = self._landed.read_value()
-            self._full = self._started.read_value() >= self._limit.read_value()
         self._values = self.read().values
         self._start = v1.global_variables_initializer()
         graph = v1.get_default_graph()
@@ -112,11 +111,6 @@ class SessionParameters:
     def version(self) -> int:
         """Updates that are in the parameters now."""
         return int(self._run(self._version))
-
-    @property
-    def full(self) -> bool:
-        """Whether as many updates have been let in as may be, landed or not."""
-        return bool(self._run(self._full))
 
     def allow(self, limit: int) -> None:
         """Let updates in up to version `limit`, none before this; call with no worker about."""

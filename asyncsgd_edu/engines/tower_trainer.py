@@ -69,6 +69,7 @@ class TowerTrainer(Trainer):
     def _build(self, places: Sequence[str]) -> None:
         """Make the one graph: whole (`_step`), and in two halves (`_compute`, `_apply`)."""
         problem, shared, seed = self.problem, self._shared, self.seed
+        count = tf.Variable(float(len(places)), trainable=False, name="towers")
 
         def compute(number: tf.Tensor) -> list[tf.Tensor]:
             read = shared.read()
@@ -79,7 +80,7 @@ class TowerTrainer(Trainer):
                     reports.append(packed(read.version, read.spread, read.time, after(gradient), loss))
                     losses.append(loss)
                     gradients.append(gradient)
-            return [tf.stack(reports), tf.stack(losses), *average_gradients(gradients)]
+            return [tf.stack(reports), tf.stack(losses), *average_gradients(gradients, count.read_value())]
 
         def apply(losses: tf.Tensor, *gradient: tf.Tensor) -> tf.Tensor:
             return packed(*shared.apply(gradient, tf.reduce_all(tf.math.is_finite(losses))))

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from asyncsgd_edu.engines.clock import RunClock
-from asyncsgd_edu.engines.crew import PATIENCE, Crew
+from asyncsgd_edu.engines.crew import PATIENCE, Crew, WorkerError
 from asyncsgd_edu.engines.gates import OpenGate, Stopped
 from asyncsgd_edu.engines.log import AT, VersionLog
 from asyncsgd_edu.engines.parameters import SharedParameters
@@ -24,14 +24,6 @@ from asyncsgd_edu.header import Ended, Header, packages
 from asyncsgd_edu.problems.problem import Problem
 from asyncsgd_edu.rules.arguments import MAX_UPDATES, positive_number, whole_number
 from asyncsgd_edu.trace import Trace
-
-
-class WorkerError(RuntimeError):
-    """A worker raised: `worker` is its number, the cause is its error."""
-
-    def __init__(self, worker: int, error: BaseException) -> None:
-        super().__init__(f"worker {worker} failed: {type(error).__name__}: {error}")
-        self.worker = worker
 
 
 class Trainer(ABC):
@@ -98,7 +90,8 @@ class Trainer(ABC):
         """The version log so far; may be read at any time, and is a consistent prefix."""
         ended = self._ended  # Before the columns: an ended run must not lack its last rows.
         columns = self._log.columns()
-        parameters = self._shared.values() if ended.how != "running" else None
+        whole = ended.how != "running" and not (ended.how == "failed" and self._unlogged())
+        parameters = self._shared.values() if whole else None
         return Trace(replace(self.header, ended=ended), columns, parameters)
 
     @property
@@ -126,6 +119,8 @@ class Trainer(ABC):
         self._crew.await_late()  # Outside the lock, which a late worker needs on its way out.
         with self._changing:
             self._must_have_ended()
+            if self._failure is not None and self._unlogged():
+                raise RuntimeError(f"{self._unlogged()} updates of a failed call are not in the log: reset() first")
             limit = self.version + updates
             self._shared.allow(limit)
             self.gate.open(self._thread_count, updates)
@@ -195,9 +190,11 @@ class Trainer(ABC):
             before = self.version
             self._clock.go()
             self.gate.permit_one()
-        # Until the update is in, and in the log too: a caller may look at the trace next.
+        # Until the update is in, and in the log too: a caller may look at the trace next. A gradient that was let
+        # through may have been dropped, or wait for others of its update: then another one goes.
         while not before < self.version <= self._log.version and not self._crew.over.wait(0.002):
-            pass
+            if self.version == before and self.gate.idle:
+                self.gate.permit_one()
         with self._changing:
             if self._state == "paused":
                 self._clock.halt()
@@ -230,11 +227,13 @@ class Trainer(ABC):
         if rows is None:
             return
         applied = rows[:, AT["applied"]] > 0
-        if applied.any():
-            self._log.append(thread, rows[applied])
-            if rows[applied, AT["end_version"]].max() + 1 >= self._limit:
+        end = rows[:, AT["end_version"]]
+        thrown = (rows[:, AT["applied"]] < 0) & (end < self._limit) & (not self._crew.over.is_set())
+        if (applied | thrown).any():
+            self._log.append(thread, rows[applied | thrown])
+            if (applied & (end + 1 >= self._limit)).any():
                 self._send_home()
-        rest = rows[~applied]
+        rest = rows[~(applied | thrown)]
         finite = np.isfinite(rest[:, AT["loss"]])
         if not finite.all():
             self._log.append(thread, rest)
@@ -242,14 +241,12 @@ class Trainer(ABC):
                 if self._diverged_at is None:
                     self._diverged_at = int(rest[~finite, AT["read_version"]][0])
             self._send_home()
-        elif len(rest) and (self.gate.stopped or self._shared.full):
+        elif len(rest):
             self._log.in_flight(rest)  # It came too late to be let in.
             self._send_home()
             with self._changing:
                 if self._crew.over.is_set():  # The run ended without this one: say so after all.
                     self._ended = replace(self._ended, in_flight=self._log.left_in_flight())
-        elif len(rest):
-            self._log.append(thread, rest)  # The policy, or a remedy, threw it away.
 
     def _fail(self, thread: int, error: BaseException) -> None:
         with self._changing:
@@ -279,8 +276,9 @@ class Trainer(ABC):
             self._shared.close()
             self._clock.halt()
             if self._failure is not None:
-                worker, error = self._failure
-                ended = Ended("failed", worker=worker, error=f"{type(error).__name__}: {error}")
+                (worker, error), lacks = self._failure, self._unlogged()
+                more = f" ({lacks} updates of its last call are not in the log)" if lacks else ""
+                ended = Ended("failed", worker=worker, error=f"{type(error).__name__}: {error}{more}")
             elif self._diverged_at is not None:
                 ended = Ended("diverged", version=self._diverged_at)
             else:
@@ -288,6 +286,10 @@ class Trainer(ABC):
             self._ended = replace(ended, in_flight=self._log.left_in_flight(), lost=self._shared.lost())
             self._state = ended.how
             self._crew.over.set()
+
+    def _unlogged(self) -> int:
+        """Updates that the log does not have: those of a call that failed after some of its steps."""
+        return max(0, self.version - self._log.version)
 
     def _must_have_ended(self) -> None:
         if self._state in ("running", "paused"):

@@ -4,6 +4,7 @@ The model object is only read. Parameters are its trainable weights; a run start
 problem is made, so a model that has been trained before can be trained on.
 """
 
+import re
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -57,7 +58,8 @@ class KerasProblem(Problem):
     ) -> None:
         both, self._mean_loss = samples(x, y), MeanLoss(loss)
         self._model = StatelessModel(model, both.x)
-        self.name = f"keras-{self._model.name}"
+        # A name that Keras made up counts the models of the process; that is not a part of the problem.
+        self.name = f"keras-{re.sub(r'_[0-9]+$', '', self._model.name)}"
         self._values = [tf.TensorSpec(value.shape, tf.float32) for value in self._model.start]
         self._output = self._output_shape(both.x)
         both = self._fitted(both, "y")

@@ -59,7 +59,7 @@ class Remedy(ABC):
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
 
     def __str__(self) -> str:
-        constants = {k: v for k, v in self.describe().items() if k != "name" and v not in (None, False)}
+        constants = {k: v for k, v in self.describe().items() if k != "name" and v is not None and v is not False}
         return self.name + (f" ({', '.join(f'{k} {v}' for k, v in constants.items())})" if constants else "")
 
 
@@ -92,7 +92,7 @@ class DropAbove(Remedy):
     name = "drop-above"
 
     def __post_init__(self) -> None:
-        whole_number("bound", self.bound, 0, 10**9)
+        object.__setattr__(self, "bound", whole_number("bound", self.bound, 0, 10**9))
 
     def keeps(self, staleness: Any) -> Any:
         """Whether the staleness is at most the bound."""
@@ -118,10 +118,12 @@ class DelayCompensation(Remedy):
     name = "delay-compensation"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.exact, bool):
+            raise TypeError(f"exact must be True or False, got {self.exact!r}")
         if self.strength is not None:
             if self.exact:
                 raise ValueError(f"with exact=True strength does nothing: leave it out, got {self.strength}")
-            positive_number("strength", self.strength, zero=True)
+            object.__setattr__(self, "strength", positive_number("strength", self.strength, zero=True))
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsgd_edu.engines.counterfactual import drop_above
+from asyncsgd_edu.engines.counterfactual import drop
 from asyncsgd_edu.rules.arguments import MAX_SEED, positive_number, whole_number
 from asyncsgd_edu.rules.durations import Duration, check_durations
 from asyncsgd_edu.rules.policies import MOST_WORKERS, Policy, check_policy
@@ -182,7 +182,7 @@ class SimulatedRun(VirtualRun):
             made = self._simulated(asked)
             if not isinstance(self._remedy, DropAbove):
                 return made
-            made = drop_above(made, self._remedy.bound)
+            made = drop(made, self._remedy)
             if made.version >= version:
                 return up_to(made, version)
             asked = 1 + math.ceil(1.05 * asked * version / made.version)

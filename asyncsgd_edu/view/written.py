@@ -6,10 +6,10 @@ here loads TensorFlow.
 
 from dataclasses import replace
 
-from asyncsgd_edu.engines.counterfactual import drop_above
+from asyncsgd_edu.engines.counterfactual import drop
 from asyncsgd_edu.rules.arguments import whole_number
 from asyncsgd_edu.rules.events import parse
-from asyncsgd_edu.rules.remedies import DropAbove, Remedy
+from asyncsgd_edu.rules.remedies import Remedy
 from asyncsgd_edu.trace import Trace
 
 # The policy of such a run. Not "asynchronous", even if each gradient is an update: workers that read when somebody
@@ -42,7 +42,7 @@ def schedule_from(text: str, seed: int = 0, remedy: Remedy | None = None) -> Tra
         )
     whole_number("a worker's number here", max(event[0] for event in events), 0, MOST_WRITING - 1)
     made = Trace.from_schedule(events, seed=seed)
-    made = drop_above(made, remedy.bound) if isinstance(remedy, DropAbove) else made
+    made = drop(made, remedy)
     return Trace(replace(made.header, policy=WRITTEN), made.columns)
 
 
