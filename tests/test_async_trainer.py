@@ -274,3 +274,9 @@ def test_a_pause_lets_single_steps_through_whatever_the_steps_a_call():
     trainer.resume()
     trainer.stop()
     assert trainer.trace.audit() == []
+
+
+@pytest.mark.filterwarnings("ignore:The object being serialized includes a")
+def test_a_function_as_learning_rate_is_not_written_into_the_header():
+    trace = AsyncTrainer(Quadratic(), workers=1, optimizer=sgd(lambda: 0.1)).fit(updates=3)
+    assert trace.header.optimizer["learning_rate"] == "a function"

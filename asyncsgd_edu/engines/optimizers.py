@@ -53,6 +53,8 @@ def describe(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
+    if isinstance(value, dict) and value.get("class_name") == "__lambda__":
+        return "a function"  # Its code, which Keras would give, names a file of its author's.
     # Keras keeps numbers as float32: 0.05 rather than 0.05000000074505806.
     return float(f"{value:.7g}") if isinstance(value, float) else value
 

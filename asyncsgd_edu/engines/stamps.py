@@ -84,7 +84,7 @@ def torn(stamps: Sequence[tf.Tensor]) -> tf.Tensor:
     """How many updates are in some of the variables and not in others; int64 scalar.
 
     `stamps` are those of each variable, as read. Exact: 0 if and only if every variable had
-    had the same updates.
+    had the same updates. (Where updates get lost, a worker's stamps tell how many of its updates are in, not which.)
     """
     if len(stamps) == 1:
         return tf.zeros([], tf.int64)
