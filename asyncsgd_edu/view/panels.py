@@ -48,13 +48,17 @@ def marks_law(header: Header) -> bool:
     return header.policy == "asynchronous" and predictions.of_header(header).value is not None
 
 
+def timing(header: Header) -> str:
+    """Where the seconds of a run come from; empty where nothing is special."""
+    return " · ".join(part for part in (header.injected, "virtual time" if header.clock == "virtual" else "") if part)
+
+
 def conditions(header: Header) -> str:
     """What a reader must know of how the numbers came about; empty where nothing is special."""
     access = "" if header.access == "consistent" else f"{header.access} access"
     what_if = "; ".join(f"{name} {', '.join(map(str, who))}" for name, who in (header.counterfactual or {}).items())
     remedy = str(header.remedy.get("name")) if header.remedy else ""
-    clock = "virtual time" if header.clock == "virtual" else ""
-    parts = (header.injected, clock, access, remedy, f"what if: {what_if}" if what_if else "")
+    parts = (timing(header), access, remedy, f"what if: {what_if}" if what_if else "")
     return " · ".join(part for part in parts if part)
 
 

@@ -64,7 +64,7 @@ def conditions(trace: Trace) -> str:
     """
     header = trace.header
     parts = [WRITTEN] if header.policy == WRITTEN else []
-    parts.append(panels.conditions(header) or "real durations, nothing injected")
+    parts.append(panels.timing(header) or "real durations, nothing injected")
     if header.remedy:
         constants = [f"{k} {v}" for k, v in header.remedy.items() if k != "name" and v not in (None, False)]
         parts.append(f"{header.remedy['name']}" + (f" ({', '.join(constants)})" if constants else ""))
