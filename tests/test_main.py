@@ -166,7 +166,10 @@ def test_ctrl_c_ends_the_process_with_status_130(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     options = ["--updates", "1000000", "--durations", "constant:0.01", "--save", str(path)]
     module = [sys.executable, "-m", "asyncsgd_edu"]
-    with subprocess.Popen([*module, *SMALL, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # A process that was started in the background may have been told to take no notice of Ctrl-C.
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    with subprocess.Popen([*module, *SMALL, *options], **pipes, preexec_fn=heed) as run:
         # The file itself says when rows have been recorded; pytest's timeout bounds the wait.
         while not (path.exists() and path.read_bytes().count(b"\n") > 20):
             assert run.poll() is None, run.communicate()

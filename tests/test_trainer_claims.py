@@ -43,7 +43,7 @@ def test_law_2_figures() -> None:
 def test_a_sum_instead_of_a_mean_would_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
 
-    def added(towers: Any) -> list[Any]:
+    def added(towers: Any, count: Any) -> list[Any]:
         return [tf.add_n(list(same)) for same in zip(*towers, strict=True)]
 
     monkeypatch.setattr("asyncsgd_edu.engines.tower_trainer.average_gradients", added)

@@ -240,4 +240,5 @@ def average_gradients(towers: Sequence[Sequence[tf.Tensor]], count: tf.Tensor | 
     must come from a variable: a division by a constant would be made into a product with its inverse.
     """
     number = tf.constant(len(towers), tf.float32) if count is None else count
-    return [functools.reduce(operator.add, same) / number for same in zip(*towers, strict=True)]
+    dense = [[tf.convert_to_tensor(gradient) for gradient in tower] for tower in towers]  # Sparse ones have no sum.
+    return [functools.reduce(operator.add, same) / number for same in zip(*dense, strict=True)]
