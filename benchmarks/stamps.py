@@ -16,7 +16,6 @@ import numpy as np
 
 from asyncsgd_edu import AsyncTrainer, Quadratic, configure_devices
 from asyncsgd_edu.engines import parameters
-from asyncsgd_edu.quiet import tf
 
 
 class TwoBowls(Quadratic):
@@ -40,10 +39,9 @@ class TwoBowls(Quadratic):
 class Unstamped(parameters.SharedParameters):
     """Lock-free parameters without stamps: a read cannot say what it has mixed."""
 
-    def __init__(self, initial, optimizer, access, device, workers=1, correction=None):
-        super().__init__(initial, optimizer, "consistent", device, workers, correction)
-        self.access = access
-        self._values = tf.function(lambda: self.read().values, autograph=False).get_concrete_function()
+    def __init__(self, initial, optimizer, access, device, workers=1, correction=None, sparse=False):
+        super().__init__(initial, optimizer, access, device, workers, correction, sparse=True)
+        self.sparse = sparse
 
 
 def trainer_of(elements: int, threads: int, stamped: bool) -> AsyncTrainer:
