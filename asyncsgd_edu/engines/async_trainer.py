@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from asyncsgd_edu.engines import devices as devices_
 from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.correction import Correction
+from asyncsgd_edu.engines.devices import places_of_workers
 from asyncsgd_edu.engines.gates import OpenGate
+from asyncsgd_edu.engines.headers import header_of
 from asyncsgd_edu.engines.log import AT, HEAD, TAIL, as_rows
 from asyncsgd_edu.engines.meeting import Late, Meeting, NoMeeting
 from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
 from asyncsgd_edu.engines.trainer import Trainer
-from asyncsgd_edu.header import Header
 from asyncsgd_edu.problems.problem import Problem, check_problem
 from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
@@ -77,9 +77,7 @@ class AsyncTrainer(Trainer):
             )
         check_problem(problem)
         # Devices first: even an optimizer starts TensorFlow, and then no more of them can be made.
-        places = devices_.check_devices(devices) if devices is not None else (devices_.available()[0],)
-        if len(places) > workers:
-            raise ValueError(f"{len(places)} devices need at least as many workers, got workers {workers}")
+        places = places_of_workers(devices, workers)
         own = optimizers.own_copy(optimizer)
         if access != "consistent" and own.gradient_accumulation_steps:
             raise ValueError(
@@ -91,18 +89,17 @@ class AsyncTrainer(Trainer):
         correction = Correction(remedy, problem, initial) if remedy else None
         sparse = problem.sparse and access == "lock_free" and remedy is None
         shared = SharedParameters(initial, own, access, home, workers, correction, sparse)
-        header = Header(
-            trainer="AsyncTrainer",
-            workers=workers,
+        header = header_of(
+            self,
+            problem,
+            workers,
+            self.seed,
+            self.durations,
             policy=str(policy),
             access=access,
             devices=places,
-            problem=problem.describe(),
             optimizer=optimizers.describe(own),
-            seed=self.seed,
-            durations=self.durations.describe() if self.durations else None,
             remedy=remedy.describe() if remedy else None,
-            batch_size=problem.batch_size,
             steps_per_call=self.steps_per_call,
         )
         super().__init__(problem, shared, header, workers, gate)

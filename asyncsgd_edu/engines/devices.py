@@ -53,6 +53,17 @@ def available(at_least: int = 1) -> list[str]:
     return gpus if len(gpus) >= at_least else [d.name for d in tf.config.list_logical_devices("CPU")]
 
 
+def places_of_workers(devices: Sequence[str] | None, workers: int) -> tuple[str, ...]:
+    """The devices that `workers` workers are pinned to, round robin: those given, or the first there is.
+
+    Raises TypeError or ValueError for devices that this process does not have, or more of them than workers.
+    """
+    places = check_devices(devices) if devices is not None else (available()[0],)
+    if len(places) > workers:
+        raise ValueError(f"{len(places)} devices need at least as many workers, got workers {workers}")
+    return places
+
+
 def check_devices(devices: object) -> tuple[str, ...]:
     """Return the full names of `devices`, each of which this process must have.
 

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsgd_edu.engines import devices as devices_
+from asyncsgd_edu.engines.devices import places_of_workers
 from asyncsgd_edu.engines.gates import OpenGate
+from asyncsgd_edu.engines.headers import header_of
 from asyncsgd_edu.engines.log import AT, ROW, TAIL
 from asyncsgd_edu.engines.parameters import after, packed
 from asyncsgd_edu.engines.session_graph import Copied, copied_gradient
 from asyncsgd_edu.engines.session_optimizers import check_optimizer, describe, own_optimizer
 from asyncsgd_edu.engines.session_parameters import CPU, HERE, SessionParameters
 from asyncsgd_edu.engines.trainer import Trainer
-from asyncsgd_edu.header import Header
 from asyncsgd_edu.problems.problem import Problem, check_problem
 from asyncsgd_edu.quiet import tf, without_greetings
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
@@ -77,23 +77,20 @@ class SessionTrainer(Trainer):
         check_problem(problem)
         check_optimizer(optimizer)
         # Devices before any graph: it starts TensorFlow, and then no more of them can be made.
-        places = devices_.check_devices(devices) if devices is not None else (devices_.available()[0],)
-        if len(places) > workers:
-            raise ValueError(f"{len(places)} devices need at least as many workers, got workers {workers}")
+        places = places_of_workers(devices, workers)
         gradient = copied_gradient(problem, self.seed)
         with tf.Graph().as_default():
             with tf.device(CPU):
                 own = own_optimizer(optimizer)
-            header = Header(
-                trainer="SessionTrainer",
-                workers=workers,
+            header = header_of(
+                self,
+                problem,
+                workers,
+                self.seed,
+                self.durations,
                 access="lock_free",
                 devices=places,
-                problem=problem.describe(),
                 optimizer=describe(own),
-                seed=self.seed,
-                durations=self.durations.describe() if self.durations else None,
-                batch_size=problem.batch_size,
             )
             home = places[0] if len(set(places)) == 1 else CPU
             shared: Any = SessionParameters(problem.initial(self.seed), own, home)

@@ -15,10 +15,10 @@ import numpy as np
 from asyncsgd_edu.engines import devices as devices_
 from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.gates import OpenGate
+from asyncsgd_edu.engines.headers import header_of
 from asyncsgd_edu.engines.log import AT, as_rows, landed
 from asyncsgd_edu.engines.parameters import SharedParameters, after, average_gradients, packed
 from asyncsgd_edu.engines.trainer import Trainer
-from asyncsgd_edu.header import Header
 from asyncsgd_edu.problems.problem import Problem, check_problem
 from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
@@ -52,16 +52,15 @@ class TowerTrainer(Trainer):
         places = enough_devices(towers, devices)
         own = optimizers.own_copy(optimizer)
         shared = SharedParameters(problem.initial(self.seed), own, "consistent", "/device:CPU:0")
-        header = Header(
-            trainer="TowerTrainer",
-            workers=towers,
+        header = header_of(
+            self,
+            problem,
+            towers,
+            self.seed,
+            self.durations,
             policy="synchronous",
             devices=places,
-            problem=problem.describe(),
             optimizer=optimizers.describe(own),
-            seed=self.seed,
-            durations=self.durations.describe() if self.durations else None,
-            batch_size=problem.batch_size,
         )
         super().__init__(problem, shared, header, 1, gate)
         self._build(places)
