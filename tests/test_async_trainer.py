@@ -138,7 +138,8 @@ def test_eight_threads_learn_the_digits(access):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 4, 8, 16])
 def test_injected_durations_give_the_staleness_of_that_many_workers(workers):
-    trace = AsyncTrainer(Quadratic(), workers=workers, durations=Exponential(0.01)).fit(updates=150 * workers)
+    # Long beside the arithmetic, also on a machine that has other things to do.
+    trace = AsyncTrainer(Quadratic(), workers=workers, durations=Exponential(0.02)).fit(updates=150 * workers)
     print(f"{workers} workers: mean staleness {trace.mean_staleness:.2f}, N - 1 = {workers - 1}")
     low = 0.85 * (workers - 1) if workers != 2 else 0.85
     assert low <= trace.mean_staleness <= (workers - 1 if workers != 2 else 1.15)
