@@ -137,13 +137,13 @@ def make_trainer(given: argparse.Namespace) -> "Trainer":
         raise Mistake(f"cannot save in {given.save}: there is no folder {Path(given.save).absolute().parent}")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's log would tear the progress bar.
     from asyncsgd_edu import AsyncTrainer, TowerTrainer, configure_devices
+    from asyncsgd_edu.engines import optimizers
     from asyncsgd_edu.problems.catalogue import make_problem
-    from asyncsgd_edu.quiet import keras
 
     wanted = given.workers if towers else given.devices
     try:
         devices = configure_devices(wanted) if wanted else None
-        optimizer = getattr(keras.optimizers, OPTIMIZERS[given.optimizer])(given.learning_rate)
+        optimizer = optimizers.make(OPTIMIZERS[given.optimizer], given.learning_rate)
         problem = make_problem(given.problem)
         shared = {"devices": devices, "optimizer": optimizer, "durations": given.durations, "seed": given.seed}
         if towers:

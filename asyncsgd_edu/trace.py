@@ -44,9 +44,9 @@ class Trace:
     """One row a gradient, in the order in which gradients were applied or dropped.
 
     Columns are read-only NumPy arrays of shape [rows], by name (`trace.apply_version`):
-    worker, batch, read_version, apply_version (-1: dropped), read_spread (updates
-    that some of the variables read had and others had not), read_time, ready_time and
-    apply_time (seconds from the run's start) and loss (NaN where none was computed).
+    worker, batch, read_version, apply_version (-1: dropped), read_spread (updates that some
+    of the variables read had and others had not; the most there can be, where nothing vouches for a whole),
+    read_time, ready_time and apply_time (seconds from the run's start) and loss (NaN where none was computed).
     In memory only: `parameters`, the final values where arithmetic was done, and `measured`, further numbers
     of each row by name where a replay was asked for them.
     """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asyncsgd_edu import Digits, Quadratic
-from asyncsgd_edu.engines import plain
+from asyncsgd_edu.engines import optimizers, plain
 
 pytestmark = pytest.mark.usefixtures("eight_devices")
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("eight_devices")
 @pytest.mark.parametrize("workers", [1, 3])
 def test_it_is_gradient_descent_on_the_mean_of_the_batches(workers: int) -> None:
     bowl, rate = Quadratic([1.0, 0.2], noise=0.3), 0.1
-    parameters, losses = plain.train_plainly(bowl, plain.make_optimizer("SGD", rate), 20, seed=4, workers=workers)
+    parameters, losses = plain.train_plainly(bowl, optimizers.make("SGD", rate), 20, seed=4, workers=workers)
     w, seen = np.ones(2), []
     for number in range(20):
         noise = np.mean([bowl.batch(worker, number, 4)[0].numpy()[0] for worker in range(workers)], axis=0)
@@ -26,11 +26,11 @@ def test_it_is_gradient_descent_on_the_mean_of_the_batches(workers: int) -> None
 
 
 def test_optimizers_have_their_settings() -> None:
-    momentum = plain.make_optimizer("SGD", 0.1, momentum=0.9)
+    momentum = optimizers.make("SGD", 0.1, momentum=0.9)
     parameters, _ = plain.train_plainly(Quadratic(noise=0.0, dimension=1), momentum, 2)
     # 1 - 0.1 = 0.9, then a step of 0.9 * 0.1 + 0.1 * 0.9.
     assert parameters[0] == pytest.approx([0.72])
-    parameters, _ = plain.train_plainly(Quadratic(noise=0.0, dimension=1), plain.make_optimizer("Adam", 0.1), 1)
+    parameters, _ = plain.train_plainly(Quadratic(noise=0.0, dimension=1), optimizers.make("Adam", 0.1), 1)
     assert parameters[0] == pytest.approx([0.9], rel=1e-5)  # Adam's first step is the learning rate.
 
 
@@ -51,23 +51,6 @@ def test_a_gradient_is_that_of_its_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "sentence"),
-    [
-        (("Magic", 0.1), ValueError, "optimizer must be one of 'SGD', 'Adam', 'Adagrad', 'RMSprop', got 'Magic'"),
-        (("SGD", 0.0), ValueError, "learning_rate must be a finite number above 0, got 0.0"),
-    ],
-)
-def test_bad_optimizers_are_told(given: tuple[Any, ...], error: type[Exception], sentence: str) -> None:
-    with pytest.raises(error, match=sentence):
-        plain.make_optimizer(*given)
-
-
-def test_a_setting_that_an_optimizer_has_not_is_told() -> None:
-    with pytest.raises((TypeError, ValueError), match="momentum"):
-        plain.make_optimizer("Adam", 0.1, momentum=0.9)
-
-
-@pytest.mark.parametrize(
     ("changed", "sentence"),
     [
         ({"updates": 0}, "updates must be a whole number from 1"),
@@ -77,6 +60,6 @@ def test_a_setting_that_an_optimizer_has_not_is_told() -> None:
     ],
 )
 def test_bad_arguments_are_told(changed: dict[str, Any], sentence: str) -> None:
-    given = {"problem": Quadratic(), "optimizer": plain.make_optimizer("SGD", 0.1), "updates": 1} | changed
+    given = {"problem": Quadratic(), "optimizer": optimizers.make("SGD", 0.1), "updates": 1} | changed
     with pytest.raises((TypeError, ValueError), match=sentence):
         plain.train_plainly(**given)

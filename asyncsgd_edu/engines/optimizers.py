@@ -1,12 +1,28 @@
-"""A trainer's own optimizer: checked, copied, never the caller's object."""
+"""Optimizers: made by name, and a trainer's own, which is checked, copied and never the caller's object."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from asyncsgd_edu.engines import devices
 from asyncsgd_edu.quiet import keras, tf
-from asyncsgd_edu.rules.arguments import positive_number
+from asyncsgd_edu.rules.arguments import one_of, positive_number
 
 DEFAULT_LEARNING_RATE = 0.05
+NAMES = ("SGD", "Adam", "Adagrad", "RMSprop")
+
+
+def make(name: str, learning_rate: float, **settings: Any) -> keras.optimizers.Optimizer:
+    """A new Keras optimizer by its class name, with `settings` of its own such as momentum=0.9.
+
+    Raises ValueError naming the ones there are, and TypeError for a setting that it has not.
+    """
+    one_of("optimizer", name, NAMES)
+    devices.prepare()  # Even an optimizer starts TensorFlow, and then no more devices can be made.
+    try:
+        made = getattr(keras.optimizers, name)(positive_number("learning_rate", learning_rate), **settings)
+    except TypeError as error:
+        raise TypeError(f"{name} does not take {', '.join(settings)}: {error}") from error
+    return made
 
 
 def own_copy(optimizer: object, learning_rate: float | None = None) -> keras.optimizers.Optimizer:
@@ -36,11 +52,6 @@ def build(optimizer: keras.optimizers.Optimizer, variables: Sequence[tf.Variable
     for variable in variables:
         variable.path = variable.name  # Muon asks a Keras variable for it.
     optimizer.build(variables)
-
-
-def sgd(learning_rate: float) -> keras.optimizers.Optimizer:
-    """Plain SGD. Raises TypeError or ValueError for a learning rate that is not finite and above 0."""
-    return keras.optimizers.SGD(positive_number("learning_rate", learning_rate))
 
 
 def describe(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:

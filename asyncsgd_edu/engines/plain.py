@@ -5,31 +5,15 @@ are made of, else a comparison would be one of a thing with itself.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from asyncsgd_edu.engines import devices
 from asyncsgd_edu.problems.problem import Batch, Problem, check_problem
 from asyncsgd_edu.quiet import keras, tf
-from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_UPDATES, MAX_WORKERS, one_of, positive_number, whole_number
+from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_UPDATES, MAX_WORKERS, whole_number
 
 PLACE = "/device:CPU:0"  # Bits compare only where the arithmetic was done on a device of the same kind.
-OPTIMIZERS = ("SGD", "Adam", "Adagrad", "RMSprop")
-
-
-def make_optimizer(name: str, learning_rate: float, **settings: Any) -> keras.optimizers.Optimizer:
-    """A new Keras optimizer by its class name, with `settings` of its own such as momentum=0.9.
-
-    Raises ValueError naming the ones there are, and TypeError for a setting that it has not.
-    """
-    one_of("optimizer", name, OPTIMIZERS)
-    devices.prepare()  # Even an optimizer starts TensorFlow, and then no more devices can be made.
-    try:
-        made = getattr(keras.optimizers, name)(positive_number("learning_rate", learning_rate), **settings)
-    except TypeError as error:
-        raise TypeError(f"{name} does not take {', '.join(settings)}: {error}") from error
-    return made
 
 
 def train_plainly(

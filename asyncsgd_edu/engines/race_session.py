@@ -1,7 +1,7 @@
 """The ways of 2016: reference variables in a graph, and threads that run its session.
 
 A reference variable has no copy-on-write: whoever reads it reads the buffer that others
-write. Here and nowhere else, a session's graph is built.
+write. (`SessionTrainer`, which logs, uses resource variables in its graph.)
 """
 
 from collections.abc import Callable

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_TOWERS = 4
 ROUNDING = 1e-6  # A few roundings of float32, for parameters not above 1.
-# Optimizers without state and with, by the names of `engines.plain`.
+# Optimizers without state and with, by the names of `engines.optimizers`.
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "SGD": {"name": "SGD", "learning_rate": 0.05},
     "momentum": {"name": "SGD", "learning_rate": 0.02, "momentum": 0.9},
@@ -31,7 +31,7 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 
 def law_2(seed: int) -> Iterator[Claim]:
     """Towers, and threads that all wait: nothing stale, and the mean of small batches is the joined batch."""
-    from asyncsgd_edu.engines import devices, plain
+    from asyncsgd_edu.engines import devices, optimizers
     from asyncsgd_edu.engines.async_trainer import AsyncTrainer
     from asyncsgd_edu.engines.tower_trainer import TowerTrainer
     from asyncsgd_edu.problems.digits import Digits
@@ -40,9 +40,9 @@ def law_2(seed: int) -> Iterator[Claim]:
     # More than any machine has of GPUs, so these are the processor's.
     places = devices.available(at_least=10_000)[:MOST_TOWERS]
     # With a learning rate of 1 the first update is the gradient itself.
-    towers = TowerTrainer(problem, len(places), places, plain.make_optimizer("SGD", 1.0), seed=seed)
+    towers = TowerTrainer(problem, len(places), places, optimizers.make("SGD", 1.0), seed=seed)
     yield from _together(towers, f"TowerTrainer, {len(places)} tower{'s' * (len(places) > 1)}")
-    rate = plain.make_optimizer("SGD", 1.0)
+    rate = optimizers.make("SGD", 1.0)
     threads = AsyncTrainer(problem, 4, places[:1], rate, policy=Synchronous(), seed=seed)
     yield from _together(threads, "AsyncTrainer, 4 threads, synchronous")
     whole, values = problem.batch(0, 0, seed), problem.initial(seed)
@@ -56,11 +56,11 @@ def law_2(seed: int) -> Iterator[Claim]:
 
 def _together(trainer: "Trainer", what: str) -> Iterator[Claim]:
     """The claims of law 2 on a trainer whose `workers` wait for each other, learning rate 1."""
-    from asyncsgd_edu.engines import plain
+    from asyncsgd_edu.engines import optimizers, plain
 
     seed, workers = trainer.header.seed, trainer.workers
     trainer.fit(updates=1)
-    joined, _ = plain.train_plainly(trainer.problem, plain.make_optimizer("SGD", 1.0), 1, seed, workers)
+    joined, _ = plain.train_plainly(trainer.problem, optimizers.make("SGD", 1.0), 1, seed, workers)
     away = _furthest(trainer.parameters, joined)
     yield Claim(f"first mean gradient - gradient of the joined batch, {what}", 0, away, ROUNDING)
     trace = trainer.fit(updates=49)
@@ -90,7 +90,7 @@ def _listed(sizes: Sequence[int]) -> str:
 
 def law_3(seed: int) -> Iterator[Claim]:
     """One worker, a thread or a tower, is plain SGD bit for bit."""
-    from asyncsgd_edu.engines import plain
+    from asyncsgd_edu.engines import optimizers, plain
     from asyncsgd_edu.engines.async_trainer import AsyncTrainer
     from asyncsgd_edu.engines.tower_trainer import TowerTrainer
     from asyncsgd_edu.problems.digits import Digits
@@ -98,11 +98,11 @@ def law_3(seed: int) -> Iterator[Claim]:
 
     for problem, called in ((Quadratic(), "SGD"), (Digits("mlp"), "momentum")):
         settings, place, name = OPTIMIZERS[called], [plain.PLACE], f"{problem.name}, {called}"
-        parameters, losses = plain.train_plainly(problem, plain.make_optimizer(**settings), 50, seed)
+        parameters, losses = plain.train_plainly(problem, optimizers.make(**settings), 50, seed)
         for access in ("consistent", "lock_free"):
-            thread = AsyncTrainer(problem, 1, place, plain.make_optimizer(**settings), access, seed=seed)
+            thread = AsyncTrainer(problem, 1, place, optimizers.make(**settings), access, seed=seed)
             yield _plain(thread.fit(updates=50), parameters, losses, f"one thread, {access}, {name}")
-        tower = TowerTrainer(problem, 1, place, plain.make_optimizer(**settings), seed=seed)
+        tower = TowerTrainer(problem, 1, place, optimizers.make(**settings), seed=seed)
         yield _plain(tower.fit(updates=50), parameters, losses, f"one tower, {name}")
 
 
@@ -117,7 +117,7 @@ def _values(trace: Trace) -> list[Any]:
 
 def law_4(seed: int) -> Iterator[Claim]:
     """A race of real threads, done again on one thread from its log, is the same to the last bit."""
-    from asyncsgd_edu.engines import plain
+    from asyncsgd_edu.engines import optimizers, plain
     from asyncsgd_edu.engines.async_trainer import AsyncTrainer
     from asyncsgd_edu.engines.replay import replay
     from asyncsgd_edu.problems.digits import Digits
@@ -135,10 +135,10 @@ def law_4(seed: int) -> Iterator[Claim]:
         (mlp, "Adam", bare),
     ):
         settings = OPTIMIZERS[called]
-        optimizer = plain.make_optimizer(**settings)
+        optimizer = optimizers.make(**settings)
         run = AsyncTrainer(problem, 4, [plain.PLACE], optimizer, "consistent", durations=durations, seed=seed)
         trace = run.fit(updates=400)
-        again = replay(trace, problem, plain.make_optimizer(**settings))
+        again = replay(trace, problem, optimizers.make(**settings))
         if durations is slept:
             stale.append(int((trace.staleness > 0).sum()))
         what = f"{problem.name}, {called}, 4 threads, {'1 ms' if durations else 'nothing'} injected"

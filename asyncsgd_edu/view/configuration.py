@@ -243,11 +243,11 @@ class Configuration:
                 f"gpus must be at most {len(devices)}, the devices of this process, got {self.gpus}: "
                 f"restart the kernel and press Run before anything else of TensorFlow runs"
             )
-        from asyncsgd_edu.engines.optimizers import sgd
+        from asyncsgd_edu.engines import optimizers
 
         shared: dict[str, Any] = {
             "devices": list(devices[: self.gpus]),
-            "optimizer": sgd(self.learning_rate),
+            "optimizer": optimizers.make("SGD", self.learning_rate),
             "durations": self.durations,
             "seed": self.seed,
         }
