@@ -10,8 +10,6 @@ import pytest
 from asyncsgd_edu.rules import policies
 from asyncsgd_edu.rules.durations import Constant, Exponential
 from asyncsgd_edu.trace import Trace
-from asyncsgd_edu.view import choices
-from asyncsgd_edu.view.choices import LAWS, POLICIES, duration_of
 from asyncsgd_edu.view.configuration import Configuration
 
 BAD = [
@@ -97,13 +95,6 @@ def test_another_trainer_is_needed_for_controls_that_make_it(change: dict[str, o
     assert Configuration(**change).of_trainer != Configuration().of_trainer  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("law", LAWS[1:])
-def test_every_law_has_the_mean_that_is_asked_for(law: str) -> None:
-    made = duration_of(law, 0.02)
-    assert made is not None
-    assert made.mean == pytest.approx(0.02)
-
-
 def simulated(**change: object) -> Configuration:
     """A simulated run of a hundred workers, but for some controls."""
     first = {"mode": "simulated", "threads": 100, "problem": "quadratic", "duration_law": "exponential"}
@@ -123,14 +114,6 @@ def test_a_simulation_needs_durations() -> None:
         simulated(duration_law="none")
 
 
-def test_a_simulation_that_memory_has_no_room_for_is_refused() -> None:
-    everybody = {"problem": "digits-cnn", "policy": "synchronous"}
-    assert simulated(**everybody, updates=10_000).updates == 10_000
-    with pytest.raises(ValueError, match="at most 1000000 gradients, got 10001 updates of up to 100: take fewer"):
-        simulated(**everybody, updates=10_001)
-    assert Configuration(updates=10**9).updates == 10**9  # Threads are stopped when somebody has seen enough.
-
-
 @pytest.mark.parametrize(
     ("mode", "policy", "constant", "sentence"),
     [
@@ -143,14 +126,6 @@ def test_a_constant_that_does_not_fit_is_refused(mode: str, policy: str, constan
     with pytest.raises(ValueError, match=sentence):
         simulated(mode=mode, policy=policy, constant=constant, threads=4)
     assert Configuration(mode="towers", policy=policy, constant=constant).workers == 1
-
-
-def test_the_menu_gives_every_policy_its_constant() -> None:
-    named = {policy: simulated(policy=policy, constant=3).rule for policy in POLICIES}
-    assert [rule.name for rule in named.values()] == list(POLICIES)
-    assert named["k-batch-async"] == policies.KBatchAsync(3)
-    assert named["stale-synchronous"] == policies.StaleSynchronous(3)
-    assert named["backup-workers"] == policies.BackupWorkers(3)
 
 
 def test_what_a_mode_does_not_use_makes_no_other_trainer() -> None:
@@ -230,20 +205,6 @@ def test_label_and_header_name_access_and_remedy_that_are_not_the_usual() -> Non
 def test_updates_that_stamps_cannot_count_are_refused() -> None:
     with pytest.raises(ValueError, match="updates under lock_free access must be a whole number from 1 to 16777216"):
         Configuration(access="lock_free", updates=2**24 + 1)
-
-
-def test_the_menus_offer_what_the_engines_have() -> None:
-    from asyncsgd_edu.engines import parameters, stamps
-    from asyncsgd_edu.rules.remedies import Remedy
-
-    assert choices.ACCESS == parameters.ACCESS
-    assert choices.MOST_STAMPED == stamps.MOST_STAMPED
-    assert {kind.name for kind in Remedy.__subclasses__()} == set(choices.REMEDIES[1:])
-    for name in choices.REMEDIES[1:]:
-        made = choices.remedy_of(name, 3, 0.5)
-        assert made is not None
-        assert made.name == name
-    assert choices.remedy_of("none", 3, 0.5) is None
 
 
 def test_it_loads_no_tensorflow() -> None:

@@ -2,11 +2,15 @@
 
 from dataclasses import fields
 
+import dashboards
 import pytest
 
 from asyncsgd_edu.view.choices import idle
 from asyncsgd_edu.view.configuration import MODES, Configuration
 from asyncsgd_edu.view.controls import HOW, Controls
+from asyncsgd_edu.view.lab import Lab
+
+lab = dashboards.lab
 
 
 @pytest.fixture
@@ -63,3 +67,32 @@ def test_the_constant_of_the_remedy_stands_in_one_place(controls: Controls) -> N
         "gap-aware": ["drop_bound"],
     }  # fmt: skip
     assert controls["drop_bound"].layout.width == controls["strength"].layout.width
+
+
+def test_a_control_that_would_do_nothing_is_disabled(lab: Lab) -> None:
+    always = {"drop_bound", "strength", "schedule"}
+    assert off(lab._controls) == {"constant", "duration"} | always
+    lab._controls["policy"].value = "stale-synchronous"
+    assert off(lab._controls) == {"duration"} | always
+    assert lab._controls["constant"].description == "bound"
+    lab._controls["mode"].value = "towers"
+    assert off(lab._controls) == {"duration", "threads", "policy", "constant", "access", "remedy"} | always
+    lab._controls["mode"].value = "simulated"
+    assert off(lab._controls) == {"duration", "gpus", "access"} | always
+    lab._controls["remedy"].value = "delay-compensation"
+    assert off(lab._controls) == {"duration", "gpus", "access", "drop_bound", "schedule"}
+    lab._controls["mode"].value = "written"
+    unused = {"threads", "gpus", "policy", "constant", "duration_law", "duration", "updates", "access", "drop_bound"}
+    assert off(lab._controls) == unused
+    assert lab._writing.layout.display is None
+    lab._controls["mode"].value = "threads"
+    assert lab._writing.layout.display == "none"
+
+
+def test_the_workers_follow_the_mode(lab: Lab) -> None:
+    threads = lab._controls["threads"]
+    lab._controls["mode"].value = "simulated"
+    threads.value = 1000
+    assert (threads.value, threads.description) == (1000, "Workers")
+    lab._controls["mode"].value = "threads"
+    assert (threads.value, threads.description) == (16, "Threads")

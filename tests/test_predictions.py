@@ -1,6 +1,8 @@
-"""Predictions are held against simulated runs, and none is made where a law does not hold."""
+"""Predictions are held against simulated runs, none is made where a law does not hold, and the dashboard shows them."""
 
+import dashboards
 import pytest
+from dashboards import LONG, Puppet, begin, done
 
 from asyncsgd_edu.engines.simulator import simulate
 from asyncsgd_edu.header import Header
@@ -11,6 +13,7 @@ from asyncsgd_edu.rules.remedies import DropAbove
 from asyncsgd_edu.rules.skewed_durations import Pareto
 from asyncsgd_edu.view.choices import LAWS, POLICIES, constant_of, duration_of, policy_of
 from asyncsgd_edu.view.configuration import Configuration
+from asyncsgd_edu.view.lab import Lab
 from asyncsgd_edu.view.predictions import (
     NOT_STALE,
     Law,
@@ -23,6 +26,8 @@ from asyncsgd_edu.view.predictions import (
 )
 from asyncsgd_edu.view.virtual import SimulatedRun
 from asyncsgd_edu.view.written import schedule_from
+
+lab, puppets = dashboards.lab, dashboards.puppets
 
 EXPONENTIAL = Exponential(0.01)
 CHOICES = [(policy, 3) for policy in POLICIES] + [("k-async", 1), ("k-async", 8), ("k-sync", 8), ("k-batch-sync", 1)]
@@ -184,3 +189,38 @@ def test_the_dashboard_asks_for_what_it_will_run() -> None:
 )
 def test_times_have_three_digits(given: float, words: str) -> None:
     assert milliseconds(given) == words
+
+
+def test_the_prediction_follows_the_controls(lab: Lab) -> None:
+    assert "mean staleness N - 1 = 1 · no law for the time per update: real durations" in lab.prediction
+    lab._controls["threads"].value = 8
+    lab._controls["duration_law"].value = "exponential"
+    assert "mean staleness N - 1 = 7 · 1.25 ms per update + arithmetic" in lab.prediction
+    lab._controls["policy"].value = "stale-synchronous"
+    assert "each staleness at most 35 · no law for the time per update under this policy" in lab.prediction
+    lab._controls["mode"].value = "towers"
+    lab._controls["gpus"].value = 4
+    assert "every staleness 0 · 20.8 ms per update + arithmetic" in lab.prediction
+    lab._controls["updates"].value = 0
+    assert "cannot be run: updates must be a whole number from 1 to 1000000000, got 0" in lab.prediction
+
+
+def test_what_is_predicted_is_drawn_before_the_run_and_stays(lab: Lab, puppets: list[Puppet]) -> None:
+    def line() -> list[float]:
+        (found,) = [t for t in lab._view.figure.data if t.name == "N - 1"]
+        return list(found.x)
+
+    assert line() == [1, 1]
+    lab._controls["threads"].value = 6
+    assert lab.wait(LONG)
+    assert line() == [5, 5]
+    puppet = begin(lab, puppets)
+    assert line() == [5, 5]
+    lab._controls["threads"].value = 9  # Of the next run: this one keeps its own.
+    assert done(lab)
+    assert line() == [5, 5]
+    puppet.go(60)
+    assert lab.wait(LONG)
+    lab._reset.click()
+    assert lab.wait(LONG)
+    assert line() == [8, 8]

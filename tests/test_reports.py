@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from dashboards import behind
 
 from asyncsgd_edu.rules.durations import Exponential
 from asyncsgd_edu.rules.remedies import DelayCompensation, DropAbove, GapAware
 from asyncsgd_edu.trace import Ended, Header, Trace
+from asyncsgd_edu.view.lab import Lab
 from asyncsgd_edu.view.reports import conditions
 from asyncsgd_edu.view.written import schedule_from
 
@@ -48,3 +50,21 @@ def test_before_the_first_gradient_only_the_access_is_said() -> None:
 
 def test_a_written_run_says_so() -> None:
     assert conditions(schedule_from("0r 0a")) == "written by hand · virtual time"
+
+
+def test_access_and_remedy_are_named_wherever_a_run_is(eight_devices: list[str]) -> None:
+    lab = Lab(problem="digits-linear", threads=2, updates=30, access="lock_free", remedy="drop-above", drop_bound=3)
+    lab.run(wait=True)
+    trace = lab.trace
+    assert trace is not None
+    assert (trace.header.access, trace.header.remedy) == ("lock_free", {"name": "drop-above", "bound": 3})
+    lost, torn = max(trace.header.ended.lost), np.mean(trace.read_spread > 0)
+    assert f"drop-above (bound 3) · lock_free: lost {lost} of 30, {torn:.1%} of reads torn" in lab.status
+    assert "no law for staleness and time: gradients are dropped" in lab.prediction
+    assert " · lock_free access · drop-above (bound 3) · " in lab._table.value
+    lab._controls["remedy"].value = "none"
+    lab.run(wait=True)
+    assert behind(lab) == ["run 1: 2 threads<br>lock_free access<br>drop-above (bound\u00a03)"]
+    assert lab.trace is not None
+    assert lab.trace.header.remedy is None
+    lab.close()

@@ -7,9 +7,7 @@ import pytest
 
 from asyncsgd_edu.trace import Trace
 from asyncsgd_edu.view import wording
-from asyncsgd_edu.view.conductor import Conductor
 from asyncsgd_edu.view.configuration import Configuration
-from asyncsgd_edu.view.live import LiveView
 from asyncsgd_edu.view.live_figure import Finished
 from asyncsgd_edu.view.reports import Report, Run
 from asyncsgd_edu.view.series import Curve
@@ -100,9 +98,3 @@ def test_what_is_said_is_not_taken_for_html() -> None:
     assert "Error: &lt;no&gt;" in wording.status(replace(GOING, state="failed", problem="<no>"))
     assert "Error: &lt;no&gt;" in wording.status(Report("failed", problem="<no>"))
     assert "cannot be run: &lt;no&gt;" in wording.predicted("<no>")
-
-
-@pytest.mark.parametrize(("view", "report"), [(None, print), ("view", print), (LiveView(), None)])
-def test_a_conductor_wants_a_view_and_somebody_to_tell(view: object, report: object) -> None:
-    with pytest.raises(TypeError, match="a conductor needs a LiveView and what takes a Report, got"):
-        Conductor(view, report)  # type: ignore[arg-type]

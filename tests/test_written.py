@@ -1,16 +1,24 @@
-"""A schedule as text: what is refused, what it makes, and a run written down."""
+"""A schedule as text: what is refused, what it makes, a run written down, and all this in the dashboard."""
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 
+import dashboards
+import numpy as np
 import pytest
+from dashboards import Puppet, curve
 
 from asyncsgd_edu.engines.simulator import simulate
 from asyncsgd_edu.rules.durations import Exponential
 from asyncsgd_edu.rules.policies import Asynchronous, KBatchSync, KSync, Policy
 from asyncsgd_edu.rules.remedies import DropAbove
 from asyncsgd_edu.trace import COLUMNS, Header, Trace
+from asyncsgd_edu.view.lab import Lab
 from asyncsgd_edu.view.written import EXAMPLE, MOST_EVENTS, WRITTEN, schedule_from, up_to, written_down
+
+puppets = dashboards.puppets
 
 
 @pytest.mark.parametrize(
@@ -86,3 +94,68 @@ def test_it_loads_no_tensorflow() -> None:
         [sys.executable, "-c", code + "print('tensorflow' in sys.modules)"], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["False"]
+
+
+@pytest.fixture
+def writing() -> Iterator[Lab]:
+    with closing(Lab(mode="written", problem="quadratic", learning_rate=0.01, schedule="0r 1r 1a 0a 0r 0a")) as made:
+        yield made
+
+
+def test_a_written_schedule_is_run_and_marked(eight_devices: list[str], writing: Lab) -> None:
+    writing.run(wait=True)
+    assert writing.trace is not None
+    assert writing.trace.staleness.tolist() == [0, 1, 0]
+    assert np.isfinite(writing.trace.loss).all()
+    assert "<b>finished</b> · version 3 of 3 · mean staleness 0.33" in writing.status
+    assert "N - 1" not in writing.status
+    assert "written by hand · virtual time" in writing.status
+    assert "written by hand · virtual time" in writing._view.figure.layout.annotations[0].text
+    assert "mean staleness of the schedule = 0.3333" in writing.prediction
+    assert curve(writing)[-1] == 3
+    (law,) = [line for line in writing._view.figure.data if line.name == "geometric law, memoryless"]
+    assert len(law.x) == 0
+
+
+def test_a_written_schedule_begins_anew_each_time(eight_devices: list[str], writing: Lab) -> None:
+    writing.run(wait=True)
+    first = writing.trace
+    writing.run(wait=True)
+    assert first is not None
+    assert writing.trace is not None
+    assert writing.trace.loss.tolist() == first.loss.tolist()
+    assert [(run.how, run.updates, run.after) for run in writing.runs] == [("finished", 3, None)] * 2
+
+
+def test_a_wrong_token_is_pointed_at_and_nothing_starts(writing: Lab, puppets: list[Puppet]) -> None:
+    writing._controls["schedule"].value = "0r 1r\n1a 2a"
+    wrong = "event 3 (&#x27;2a&#x27;, line 2, column 4): worker 2 has no gradient, allowed for it here is 2r"
+    assert wrong in writing.prediction
+    writing._run.click()
+    assert "<b>not started</b>" in writing.status
+    assert f"Error: {wrong}" in writing.status
+    assert puppets == []
+
+
+def test_a_run_is_written_down_edited_and_run(eight_devices: list[str]) -> None:
+    lab = Lab(problem="quadratic", threads=3, updates=60, learning_rate=0.01)
+    lab._write.click()
+    assert "<b>not written down</b>" in lab.status
+    assert "Error: there is no run to write down yet: run something first" in lab.status
+    with pytest.raises(ValueError, match="no run to write down yet"):
+        lab.write_down()
+    lab.run(wait=True)
+    first = lab.trace
+    lab._write.click()
+    assert "<b>written down</b>" in lab.status
+    assert "the first 40 of 60 gradients of the last run; press Run" in lab.status
+    assert lab._controls["schedule"].value == first[:40].schedule()
+    lab._controls["mode"].value = "written"
+    lab.run(wait=True)
+    assert lab.trace is not None
+    # The same arithmetic, bit for bit; and what was edited is run as edited.
+    assert lab.trace.loss.tolist() == first.loss[:40].tolist()
+    lab._controls["schedule"].value += " 7r 7a"
+    lab.run(wait=True)
+    assert (lab.trace.version, lab.trace.worker[-1]) == (41, 7)
+    lab.close()
