@@ -138,11 +138,13 @@ def test_eight_threads_learn_the_digits(access):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 4, 8, 16])
 def test_injected_durations_give_the_staleness_of_that_many_workers(workers):
-    # Long beside the arithmetic, also on a machine that has other things to do.
     trace = AsyncTrainer(Quadratic(), workers=workers, durations=Exponential(0.02)).fit(updates=150 * workers)
     print(f"{workers} workers: mean staleness {trace.mean_staleness:.2f}, N - 1 = {workers - 1}")
-    low = 0.85 * (workers - 1) if workers != 2 else 0.85
-    assert low <= trace.mean_staleness <= (workers - 1 if workers != 2 else 1.15)
+    # N - 1 on a machine that keeps up; on a busy one threads wait between an apply and the next read, and it is less.
+    assert (workers - 1) / 2 <= trace.mean_staleness <= workers - 1
+    # Seen by the clock alone: the updates that fell between a gradient's read and its own.
+    updates_by = np.searchsorted(np.sort(trace.apply_time), [trace.read_time, trace.apply_time])
+    assert trace.mean_staleness == pytest.approx((updates_by[1] - updates_by[0]).mean(), abs=0.05)
     assert trace.audit() == []
     assert "Exponential" in trace.header.injected
 

@@ -20,7 +20,7 @@ from asyncsgd_edu.engines.gates import OpenGate
 from asyncsgd_edu.engines.headers import header_of
 from asyncsgd_edu.engines.log import AT, HEAD, TAIL, as_rows
 from asyncsgd_edu.engines.meeting import Late, Meeting, NoMeeting
-from asyncsgd_edu.engines.parameters import SharedParameters, after, packed
+from asyncsgd_edu.engines.parameters import Applied, SharedParameters, after, packed
 from asyncsgd_edu.engines.trainer import Trainer
 from asyncsgd_edu.problems.problem import Problem, check_problem
 from asyncsgd_edu.quiet import tf
@@ -160,17 +160,28 @@ class Tower:
         looks_back = shared.correction is not None and shared.correction.looks_back
         gradient_of = problem.sparse_gradient if shared.sparse else problem.gradient
 
-        def read_and_compute(batch: tf.Tensor) -> list[tf.Tensor]:
+        def read_and_compute(batch: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
             with tf.device(device):
                 read = shared.read()
                 loss, gradient = gradient_of(read.values, problem.batch(batch[0], batch[1], seed))
-            row = packed(read.version, read.spread, read.time, after(gradient), loss)
-            return [row, loss, *gradient, *(read.values if looks_back else [])]
+            numbers = [read.version, read.spread, read.time, after(gradient), loss]
+            return numbers, [*gradient, *(read.values if looks_back else [])]
+
+        def correct_and_apply(worker: tf.Tensor, version: tf.Tensor, loss: tf.Tensor, *rest: tf.Tensor) -> Applied:
+            # A loss that is not finite ends the run; its gradient must not spoil the parameters.
+            return shared.apply(rest[:count], tf.math.is_finite(loss), worker, read=(version, rest[count:]))
+
+        def step(batch: tf.Tensor) -> tf.Tensor:
+            numbers, rest = read_and_compute(batch)
+            with tf.control_dependencies(numbers):  # Or the times could be those of after the update.
+                return packed(*numbers, *correct_and_apply(batch[0], numbers[0], numbers[-1], *rest))
+
+        def compute(batch: tf.Tensor) -> list[tf.Tensor]:
+            numbers, rest = read_and_compute(batch)
+            return [packed(*numbers), numbers[-1], *rest]
 
         def land(whose: tf.Tensor, loss: tf.Tensor, *rest: tf.Tensor) -> tf.Tensor:
-            # A loss that is not finite ends the run; its gradient must not spoil the parameters.
-            fine = tf.math.is_finite(loss)
-            return packed(*shared.apply(rest[:count], fine, whose[0], read=(whose[1], rest[count:])))
+            return packed(*correct_and_apply(whose[0], whose[1], loss, *rest))
 
         def apply(worker: tf.Tensor, loss: tf.Tensor, *gradient: tf.Tensor) -> tf.Tensor:
             return packed(*shared.apply(gradient, tf.math.is_finite(loss), worker))
@@ -178,11 +189,6 @@ class Tower:
         def correct(whose: tf.Tensor, loss: tf.Tensor, *rest: tf.Tensor) -> list[tf.Tensor]:
             gradient, keep = shared.correct(rest[:count], whose[1], rest[count:])
             return [keep, loss, *gradient]
-
-        def step(batch: tf.Tensor) -> tf.Tensor:
-            row, *rest = read_and_compute(batch)
-            with tf.control_dependencies([row]):
-                return tf.concat([row, land(tf.stack([batch[0], tf.cast(row[0], tf.int64)]), *rest)], 0)
 
         def steps(batch: tf.Tensor) -> tf.Tensor:
             def another(
@@ -204,7 +210,7 @@ class Tower:
         pair, one = tf.TensorSpec([2], tf.int64), tf.TensorSpec([], tf.int64)
         shapes = [tf.TensorSpec([], tf.float32), *(tf.TensorSpec(v.shape, v.dtype) for v in shared.variables)]
         self.steps = graph(steps if steps_per_call > 1 else step, pair)
-        self.compute = graph(read_and_compute, pair)
+        self.compute = graph(compute, pair)
         rest = [tf.type_spec_from_value(part) for part in self.compute.structured_outputs[1:]]
         self.land, self.apply = graph(land, pair, *rest), graph(apply, one, *shapes)
         self.correct = graph(correct, pair, *rest) if shared.correction else None

@@ -35,11 +35,13 @@ class Buffer:
     def append(self, rows: np.ndarray) -> None:
         """Add rows of shape [n, len(ROW)]; they become visible together."""
         filled = self.published
-        for row in rows:
-            if filled % CHUNK == 0:
+        while len(rows):
+            place = filled % CHUNK
+            if place == 0:
                 self.chunks.append(np.empty((CHUNK, len(ROW))))
-            self.chunks[filled // CHUNK][filled % CHUNK] = row
-            filled += 1
+            part, rows = rows[: CHUNK - place], rows[CHUNK - place :]
+            self.chunks[-1][place : place + len(part)] = part
+            filled += len(part)
         self.published = filled  # Last, so that a reader never sees a half-written row.
 
     def since(self, first: int) -> np.ndarray:
@@ -68,7 +70,6 @@ class VersionLog:
 
     def append(self, thread: int, rows: np.ndarray) -> None:
         """Log gradients that were applied together or dropped, shape [n, len(ROW)]."""
-        rows[:, AT["applied"]] = rows[:, AT["applied"]] > 0
         self._buffers[thread].append(rows)
         if self._in_flight:
             for row in rows:
@@ -121,6 +122,7 @@ class VersionLog:
         rows = np.concatenate(fresh)
         if not len(rows):
             return
+        rows[:, AT["applied"]] = rows[:, AT["applied"]] > 0
         end, applied = rows[:, AT["end_version"]], rows[:, AT["applied"]]
         order = np.lexsort((applied, end))
         rows, end, applied = rows[order], end[order], applied[order]
@@ -158,10 +160,11 @@ def as_rows(worker: Sequence[int], batch: int, report: Any) -> np.ndarray:
     of each of the given workers, or of one worker's from number `batch` on.
     Without the tail the gradients are in flight, until `landed` adds it.
     """
-    numbers = np.atleast_2d(report.numpy())
+    numbers = report.numpy()
+    numbers = numbers.reshape(-1, numbers.shape[-1])
     rows = np.zeros((len(numbers), len(ROW)))
     rows[:, 0] = worker
-    rows[:, 1] = batch if len(worker) > 1 else np.arange(batch, batch + len(rows))
+    rows[:, 1] = batch if len(worker) > 1 or len(rows) == 1 else np.arange(batch, batch + len(rows))
     rows[:, 2 : 2 + numbers.shape[1]] = numbers
     return rows
 

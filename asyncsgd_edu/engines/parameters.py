@@ -119,6 +119,10 @@ class SharedParameters:
         amended = self.correction.gradients(gradients, staleness, self._look()[0], values)
         return amended, self.correction.keeps(staleness)
 
+    def enter(self) -> tf.Tensor:
+        """Take the next number and say whether it is within the limit (graph op): that many are let in, no more."""
+        return _count(self._started) < self._limit.read_value()
+
     def _alone(self, action: Callable[[], Any]) -> Any:
         """Run the graph ops of `action` alone under `consistent` access, as they come otherwise."""
         return self._section.execute(action) if self.access == "consistent" else action()
@@ -148,15 +152,12 @@ class SharedParameters:
         worker: tf.Tensor | int,
         read: tuple[tf.Tensor, Sequence[tf.Tensor]] | None,
     ) -> Applied:
-        def enter() -> tf.Tensor:
-            return _count(self._started) < self._limit.read_value()
-
         if read is not None and self.correction is not None:
             gradients, kept = self.correct(gradients, *read)
-            admitted = tf.cond(kept, enter, lambda: tf.constant(False))  # What is dropped takes nobody's place.
+            admitted = tf.cond(kept, self.enter, lambda: tf.constant(False))  # What is dropped takes nobody's place.
             unused = tf.where(kept | ~wanted, 0, -1)
         else:
-            admitted, unused = enter(), tf.constant(0)
+            admitted, unused = self.enter(), tf.constant(0)
 
         def update() -> tuple[tf.Tensor, tf.Tensor]:
             for stamped in self._stamped:

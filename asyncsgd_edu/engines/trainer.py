@@ -1,9 +1,7 @@
 """The life of a run: start, pause, stop, fail, end; the same for every trainer.
 
-What a worker does is the business of the subclasses. Here are the threads that
-do it, the state they are in, and the promise that a run always ends: exactly at
-its limit, within two seconds of a stop, or with the error of the worker that
-failed.
+What a worker does is the business of the subclasses. Here are the threads that do it, the state they are in, and the
+promise that a run always ends: exactly at its limit, within two seconds of a stop, or with the error of a worker.
 """
 
 import os
@@ -226,8 +224,11 @@ class Trainer(ABC):
         """Log what a round did, and end the run if it was the last or went wrong."""
         if rows is None:
             return
-        applied = rows[:, AT["applied"]] > 0
-        end = rows[:, AT["end_version"]]
+        last = rows[-1]  # Those that were not applied come last.
+        if last[AT["applied"]] > 0 and last[AT["end_version"]] + 1 < self._limit:
+            self._log.append(thread, rows)
+            return
+        applied, end = rows[:, AT["applied"]] > 0, rows[:, AT["end_version"]]
         thrown = (rows[:, AT["applied"]] < 0) & (end < self._limit) & (not self._crew.over.is_set())
         if (applied | thrown).any():
             self._log.append(thread, rows[applied | thrown])
