@@ -157,8 +157,7 @@ class Trainer(ABC):
     def stop(self) -> None:
         """End the run now; returns within 2 s, whatever a worker is doing. No effect on a run that has ended."""
         self.gate.stop()
-        over = self._crew.over
-        if not over.wait(PATIENCE):
+        if not self._crew.over.wait(PATIENCE):
             self._end()  # A worker is deep in a gradient: it is refused when it comes back.
         if self._recorder is not None:
             self._recorder.join(0.3)
