@@ -79,10 +79,11 @@ class AsyncTrainer(Trainer):
         # Devices first: even an optimizer starts TensorFlow, and then no more of them can be made.
         places = places_of_workers(devices, workers)
         own = optimizers.own_copy(optimizer)
-        if access != "consistent" and own.gradient_accumulation_steps:
+        saved = optimizers.saved_up(own)
+        if access != "consistent" and saved:
             raise ValueError(
                 f"gradient_accumulation_steps must be None under {access} access, as an update that writes nothing "
-                f"leaves no stamp, got {own.gradient_accumulation_steps}"
+                f"leaves no stamp, got {saved}"
             )
         home = places[0] if len(set(places)) == 1 else "/device:CPU:0"
         initial = problem.initial(self.seed)
@@ -103,7 +104,8 @@ class AsyncTrainer(Trainer):
             steps_per_call=self.steps_per_call,
         )
         super().__init__(problem, shared, header, workers, gate)
-        towers = {p: Tower(problem, shared, self.seed, p, self.steps_per_call) for p in dict.fromkeys(places)}
+        averages = not isinstance(policy, Asynchronous)
+        towers = {p: Tower(problem, shared, self.seed, p, steps_per_call, averages) for p in dict.fromkeys(places)}
         self._towers = [towers[places[worker % len(places)]] for worker in range(workers)]
         for tower in towers.values():
             tower.rehearse()
@@ -150,11 +152,18 @@ class Tower:
     applies it, and returns (version, applied, apply time). `steps` makes `steps_per_call` whole steps, up to
     the first that is not applied, and returns both vectors in one for each. One packed vector each,
     because turning many small tensors into Python numbers would cost more than the step.
-    For gradients that are averaged, `correct` (None without a remedy) and `apply` are the halves of `land`.
+    `correct` (None without a remedy) and `apply` are the halves of `land`; with `averages` only, for gradients that
+    are averaged in between.
     """
 
     def __init__(
-        self, problem: Problem, shared: SharedParameters, seed: int, device: str, steps_per_call: int = 1
+        self,
+        problem: Problem,
+        shared: SharedParameters,
+        seed: int,
+        device: str,
+        steps_per_call: int = 1,
+        averages: bool = False,
     ) -> None:
         count = len(shared.variables)
         looks_back = shared.correction is not None and shared.correction.looks_back
@@ -212,8 +221,9 @@ class Tower:
         self.steps = graph(steps if steps_per_call > 1 else step, pair)
         self.compute = graph(compute, pair)
         rest = [tf.type_spec_from_value(part) for part in self.compute.structured_outputs[1:]]
-        self.land, self.apply = graph(land, pair, *rest), graph(apply, one, *shapes)
-        self.correct = graph(correct, pair, *rest) if shared.correction else None
+        self.land = graph(land, pair, *rest)
+        self.apply = graph(apply, one, *shapes) if averages else None
+        self.correct = graph(correct, pair, *rest) if averages and shared.correction else None
 
     def rehearse(self) -> None:
         """Run everything once before a run, when no update is let in: a first call takes far longer than others."""
@@ -221,5 +231,6 @@ class Tower:
         self.steps(pair)
         _, *rest = self.compute(pair)
         self.land(pair, *rest)
-        _, *average = self.correct(pair, *rest) if self.correct else (True, *rest)
-        self.apply(pair[0], *average)
+        if self.apply:
+            _, *average = self.correct(pair, *rest) if self.correct else (True, *rest)
+            self.apply(pair[0], *average)

@@ -54,7 +54,8 @@ class Meeting:
 
     def __init__(self, policy: Policy[Any], workers: int, tower: "Tower", version: Callable[[], int]) -> None:
         self._policy, self._state = policy, policy.begin(workers)
-        self._tower, self._version = tower, version
+        assert tower.apply is not None, "a tower that averages"
+        self._tower, self._apply, self._version = tower, tower.apply, version
         self._lock = threading.Lock()
         self._ready: list[deque[Late]] = [deque() for _ in range(workers)]
         self._may_read = set(range(workers))
@@ -99,7 +100,7 @@ class Meeting:
             return np.concatenate(dropped)
         mean = average_gradients([rest for _, rest in used]) if len(used) > 1 else used[0][1]
         rows = np.concatenate([row for row, _ in used])
-        return np.concatenate([landed(rows, self._tower.apply(tf.constant(workers[-1], tf.int64), *mean)), *dropped])
+        return np.concatenate([landed(rows, self._apply(tf.constant(workers[-1], tf.int64), *mean)), *dropped])
 
 
 def named(worker: int, late: Late) -> list[Any]:

@@ -8,8 +8,9 @@ are wholly in the parameters, and that count is the version. Three ways to touch
 `consistent`: one critical section guards every whole read and every whole apply, so
 the two counters move together. `lock_free`: nothing guards them but what TensorFlow
 does for each single variable, so a read can have an update in one variable and not yet
-in another. `read_modify_write`: what a beginner writes, `v.assign(v - step)`; an update
-that lands between the read and the write is lost.
+in another. (What is written is the optimizer's choice, see `slots`: some overwrite the parameter
+itself, and then updates can be lost here too, and are counted.) `read_modify_write`: what a
+beginner writes, `v.assign(v - step)`; an update that lands between the read and the write is lost.
 """
 
 import functools
