@@ -43,13 +43,17 @@ class Ended:
 
 @dataclass(frozen=True)
 class Header:
-    """What was run: enough to say what a row means, and to run it again."""
+    """What was run: enough to say what a row means, and to run it again.
+
+    `devices_note` says which of the devices are parts of the same GPU; None where none is.
+    """
 
     trainer: str
     workers: int
     policy: str = "asynchronous"
     access: str = "consistent"
     devices: tuple[str, ...] = ()
+    devices_note: str | None = None
     problem: Mapping[str, Any] = field(default_factory=dict)
     optimizer: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -133,6 +137,7 @@ HEADER_SCHEMA = {
         **dict.fromkeys(("problem", "optimizer", "packages"), _OBJECT),
         "workers": {"type": "integer", "minimum": 1, "maximum": 10**6},
         "devices": {"type": "array", "items": _TEXT},
+        "devices_note": {"type": ["string", "null"]},
         "seed": _WHOLE,
         **{name: {"type": ["object", "null"]} for name in ("durations", "remedy", "counterfactual")},
         "batch_size": {"type": ["integer", "null"]},

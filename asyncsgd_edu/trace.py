@@ -202,6 +202,8 @@ class Trace:
             lines.append(f"updates lost in each parameter, of {self.version}: {', '.join(map(str, h.ended.lost))}")
         if h.injected:
             lines.append(h.injected)
+        if h.devices_note:
+            lines.append(h.devices_note)
         broken = self.audit()
         lines.append("audit: sound" if not broken else "audit: " + "; ".join(broken))
         return "\n".join(lines)

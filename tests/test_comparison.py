@@ -45,6 +45,7 @@ OTHER = {
     "policy": "k-sync (k 2)",
     "access": "lock_free",
     "devices": ("/device:CPU:0",),
+    "devices_note": "GPU:0: a part of one physical GPU, split in 2, 500 MB each",
     "problem": {**BOWL, "name": "digits"},
     "optimizer": {**SGD, "name": "Adam"},
     "seed": 5,
