@@ -3,15 +3,13 @@
     python benchmarks/live_view.py [--workers 8] [--updates 1500] [--repeats 5] [--json]
 
 Both sides run in one real Jupyter kernel, so that every frame is made, packed and sent as it is in JupyterLab. No
-browser draws it: that is another process, on cores that a run leaves free. The sides take turns, and the ratio is the
-median over pairs.
+browser draws it: that is another process, on cores that a run leaves free. Equal on both sides: the trainer (Digits
+cnn, threads, nothing injected), the start (it is reset), the number of updates; timed from `start` to the end of
+`wait`. They take turns. No bar is set here.
 """
 
-import argparse
-import json
-import statistics
-
 from jupyter_client.manager import start_new_kernel
+from turns import Table, at_least_one, command, medians, ratio, show, take_turns
 
 PREPARE = """
 import json, time
@@ -19,7 +17,6 @@ from asyncsgd_edu import AsyncTrainer, Digits, LiveView, configure_devices
 configure_devices(8)
 view = LiveView()
 trainer = AsyncTrainer(Digits("cnn"), workers={workers})
-trainer.fit(updates=100)
 """
 SHOW = "view"
 RUN = """
@@ -50,33 +47,23 @@ def ask(client, code: str) -> str:
 
 
 def main() -> None:
-    """Print the ratio."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workers", type=int, default=8)
-    parser.add_argument("--updates", type=int, default=1500)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    """Measure and show."""
+    parser = command(__doc__, repeats=5)
+    parser.add_argument("--workers", type=at_least_one, default=8, metavar="N", help="threads (8)")
+    parser.add_argument("--updates", type=at_least_one, default=1500, metavar="N", help="updates in a run (1500)")
+    given = parser.parse_args()
     manager, client = start_new_kernel(kernel_name="python3")
     try:
-        ask(client, PREPARE.format(workers=options.workers))
+        ask(client, PREPARE.format(workers=given.workers))
         ask(client, SHOW)
-        rates: dict[bool, list[float]] = {False: [], True: []}
-        for _ in range(options.repeats):
-            for watched in (False, True):
-                watch = "view.watch(trainer)" if watched else ""
-                code = RUN.format(watch=watch, updates=options.updates)
-                rates[watched].append(float(ask(client, code)))
+        codes = {"off": "", "on": "view.watch(trainer)"}
+        runs = {side: RUN.format(watch=watch, updates=given.updates) for side, watch in codes.items()}
+        found = take_turns({side: lambda c=code: float(ask(client, c)) for side, code in runs.items()}, given.repeats)
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
-    ratio = statistics.median(on / off for off, on in zip(rates[False], rates[True], strict=True))
-    found = {"off": statistics.median(rates[False]), "on": statistics.median(rates[True]), "ratio": ratio}
-    if options.json:
-        print(json.dumps(found))
-    else:
-        print(f"updates/s, Digits cnn, {options.workers} threads: view off {found['off']:.0f}, on {found['on']:.0f}")
-        print(f"on / off, median of {options.repeats} pairs: {ratio:.3f}")
+    row = {"problem": "digits-cnn", "threads": given.workers, **medians(found), "on / off": ratio(found, "on", "off")}
+    show([Table("updates a second, live view off and on", [row])], given.json)
 
 
 if __name__ == "__main__":

@@ -6,26 +6,23 @@ The work is the same on every side: least squares with 20 weights, batches of 32
 coordination. `recipe` is the loop as it was written then. `bare` is a TensorFlow 2 loop, one call a step, that cannot
 even be stopped. `unlogged` is `AsyncTrainer` with the log taken out: its threads, its gate, its exact stop and its
 refusal of a loss that is not finite, but no versions, stamps, times or rows. `logged` is `AsyncTrainer` with
-`lock_free` access, one call a step; `logged 50` makes 50 steps in a call. They take turns, and a ratio is that of
-medians over the repeats.
+`lock_free` access, one call a step; `logged 50` makes 50 steps in a call. They take turns.
 """
 
-import argparse
-import json
-import statistics
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from turns import Row, Table, at_least_one, command, medians, rate, ratio, show, take_turns
 
 from asyncsgd_edu import AsyncTrainer, Problem, configure_devices
 from asyncsgd_edu.problems.randomness import batch_seed
 from asyncsgd_edu.quiet import keras, tf
 
 RATE = 0.01
-SIDES = ("recipe", "bare", "unlogged", "logged", "logged 50")
+RATIOS = (("logged 50", "recipe"), ("logged", "unlogged"), ("logged", "bare"))
+BAR = "logged 50 / recipe at least 2.0, logged / unlogged at least 0.90"
 
 
 class LeastSquares(Problem):
@@ -140,38 +137,29 @@ def logged(threads: int, steps_per_call: int) -> Callable[[int], object]:
     return trainer.fit
 
 
-def measure(threads: int, updates: int, repeats: int) -> dict[str, float]:
-    """Median steps a second of each side, taking turns."""
-    runs = (recipe(threads), bare(threads), Unlogged(threads).fit, logged(threads, 1), logged(threads, 50))
-    rates: dict[str, list[float]] = {side: [] for side in SIDES}
-    for repeat in range(repeats + 1):
-        for side, run in zip(SIDES, runs, strict=True):
-            start = time.perf_counter()
-            run(updates)
-            if repeat:  # The first is a warm-up.
-                rates[side].append(updates / (time.perf_counter() - start))
-    return {side: statistics.median(found) for side, found in rates.items()}
+def measure(threads: int, updates: int, repeats: int) -> Row:
+    """Median steps a second of each side, and the ratios."""
+    sides = {
+        "recipe": recipe(threads),
+        "bare": bare(threads),
+        "unlogged": Unlogged(threads).fit,
+        "logged": logged(threads, 1),
+        "logged 50": logged(threads, 50),
+    }
+    found = take_turns({name: rate(lambda run=run: run(updates), updates) for name, run in sides.items()}, repeats)
+    ratios = {f"{over} / {under}": ratio(found, over, under) for over, under in RATIOS}
+    return {"threads": threads, **medians(found), **ratios}
 
 
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--updates", type=int, default=5000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    """Measure and show."""
+    parser = command(__doc__, repeats=5)
+    parser.add_argument("--threads", type=at_least_one, nargs="+", default=[1, 2, 4, 8], metavar="N")
+    parser.add_argument("--updates", type=at_least_one, default=5000, metavar="N", help="updates in a run (5000)")
+    given = parser.parse_args()
     configure_devices(8)
-    rows = [{"threads": n, **measure(n, options.updates, options.repeats)} for n in options.threads]
-    if options.json:
-        print(json.dumps(rows))
-        return
-    print("steps a second, 20-weight least squares; / is the ratio of medians")
-    ratios = (("logged", "unlogged"), ("logged", "bare"), ("logged 50", "recipe"))
-    print("threads" + "".join(f"{side:>11}" for side in SIDES) + "".join(f"{a} / {b}".rjust(21) for a, b in ratios))
-    for row in rows:
-        cells = "".join(f"{row[side]:11.0f}" for side in SIDES)
-        print(f"{row['threads']:7}{cells}" + "".join(f"{row[a] / row[b]:21.2f}" for a, b in ratios))
+    rows = [measure(threads, given.updates, given.repeats) for threads in given.threads]
+    show([Table("steps a second, 20-weight least squares", rows, BAR)], given.json)
 
 
 if __name__ == "__main__":

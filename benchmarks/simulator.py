@@ -1,25 +1,21 @@
 """Gradients a second of `simulate`, beside the same models written for SimPy; and how the time grows.
 
-    python benchmarks/simulator.py --workers 100 --gradients 100000 --json
+    python benchmarks/simulator.py [--workers 100] [--gradients 100000] [--no-growth] [--repeats 5] [--json]
 
-Needs SimPy, which the package does not. Each ratio is the median of pairs of runs
-that follow each other. Both sides draw exponential durations and log the same of each
-gradient. Prints figures and asserts none, except that both sides must have
-simulated the same: their seconds per update have to agree.
+Needs SimPy, which the package does not. Equal on both sides: the policy, the workers, exponential durations of mean 1,
+the updates, and what is logged of each gradient (worker, batch, versions, three times). They take turns, a new seed
+each turn. The draws come from different generators, so both sides must have simulated the same in the mean: their
+seconds per update have to agree, or the comparison is refused. No bar is set here.
 """
 
-import argparse
-import json
-import platform
+import itertools
 import random
-import statistics
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import simpy
+from turns import Row, Table, at_least_one, command, medians, rate, ratio, seconds, show, take_turns
 
 from asyncsgd_edu.engines.simulator import simulate
 from asyncsgd_edu.rules.durations import Exponential
@@ -35,9 +31,9 @@ from asyncsgd_edu.rules.policies import (
 )
 
 MEAN = 1.0  # Seconds of a gradient.
-AGREE = (
-    0.02  # Relative difference of the two sides' seconds that may be, apart from what chance makes of few gradients.
-)
+# Relative difference of the two sides' seconds that may be, apart from what chance makes of few gradients.
+AGREE = 0.02
+GROWING = ("asynchronous", "k-sync", "stale-synchronous", "k-async")
 
 
 class Model:
@@ -199,84 +195,76 @@ def updates_for(policy: Policy[Any], workers: int, gradients: int) -> int:
     return max(1, gradients // each)
 
 
-def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
-    """How long `work` takes, and what it returns."""
-    start = time.perf_counter()
-    made = work()
-    return time.perf_counter() - start, made
+def side_by_side(name: str, workers: int, gradients: int, repeats: int) -> Row:
+    """Gradients a second of both sides for the same runs of a policy, and the ratio."""
+    policy, model = cases(workers)[name]
+    updates = updates_for(policy, workers, gradients)
+    ends: dict[str, list[float]] = {"simulate": [], "SimPy": []}
+    rows: list[int] = []
+    seeds = {side: itertools.count() for side in ends}  # Each turn another seed, the same one for both.
+
+    def ours() -> None:
+        trace = simulate(workers, policy, Exponential(MEAN), updates, next(seeds["simulate"]))
+        ends["simulate"].append(trace.seconds)
+        rows.append(len(trace))
+
+    def theirs() -> None:
+        ends["SimPy"].append(model(updates, next(seeds["SimPy"])).run())
+
+    ours(), theirs()  # How many rows there are is known after a run.
+    found = take_turns({"simulate": rate(ours, rows[0]), "SimPy": rate(theirs, rows[0])}, repeats, warm_up=0)
+    simulated = [sum(seconds) for seconds in ends.values()]
+    if abs(simulated[1] / simulated[0] - 1) > AGREE + 3 * (workers / sum(rows)) ** 0.5:
+        raise SystemExit(f"{name}: {simulated[0]} s simulated, SimPy {simulated[1]} s: not the same model")
+    ratios = {"simulate / SimPy": ratio(found, "simulate", "SimPy")}
+    return {"policy": name, "workers": workers, "gradients": rows[0], **medians(found), **ratios}
 
 
-def side_by_side(workers: int, gradients: int, repeats: int) -> list[dict[str, Any]]:
-    """For each policy: seconds of both sides for the same run, gradients a second, and the ratio."""
-    found = []
-    for name, (policy, model) in cases(workers).items():
+def growth(name: str, sizes: list[tuple[int, int]], repeats: int) -> list[Row]:
+    """Seconds of `simulate` for each number of workers and gradients, and seconds a gradient beside the first."""
+    seeds = itertools.count()
+
+    def run(workers: int, gradients: int) -> float:
+        policy, _ = cases(workers)[name]
         updates = updates_for(policy, workers, gradients)
-        ours, theirs, rows, simulated = [], [], 0, [0.0, 0.0]
-        for seed in range(repeats):
-            spent, trace = seconds(lambda p=policy, u=updates, s=seed: simulate(workers, p, Exponential(MEAN), u, s))
-            ours.append(spent)
-            other = model(updates, seed)
-            spent, end = seconds(other.run)
-            theirs.append(spent)
-            rows = len(trace)
-            simulated = [simulated[0] + trace.seconds, simulated[1] + end]
-        if abs(simulated[1] / simulated[0] - 1) > AGREE + 3 * (workers / (rows * repeats)) ** 0.5:
-            raise SystemExit(f"{name}: {simulated[0]} s simulated, SimPy {simulated[1]} s: not the same model")
-        found.append(
-            {
-                "policy": name,
-                "gradients": rows,
-                "gradients/s": rows / statistics.median(ours),
-                "SimPy gradients/s": rows / statistics.median(theirs),
-                "ratio": statistics.median(b / a for a, b in zip(ours, theirs, strict=True)),
-            }
-        )
-    return found
+        return seconds(lambda: simulate(workers, policy, Exponential(MEAN), updates, next(seeds))) / gradients
 
-
-def growth(gradients: int, repeats: int) -> list[dict[str, Any]]:
-    """Best seconds of `repeats` runs for more and more updates, and for more and more workers."""
-    sizes = [(1000, gradients * m) for m in (1, 2, 4, 8)] + [(p, gradients * 4) for p in (10, 100, 1000, 10_000)]
-    found = []
-    for name in ("asynchronous", "k-sync", "stale-synchronous", "k-async"):
-        for workers, rows in sizes:
-            policy, _ = cases(workers)[name]
-            updates = updates_for(policy, workers, rows)
-            runs = (
-                seconds(lambda p=policy, u=updates, w=workers, s=s: simulate(w, p, Exponential(MEAN), u, s))[0]
-                for s in range(repeats)
-            )
-            found.append({"policy": name, "workers": workers, "gradients": rows, "seconds": min(runs)})
-    return found
+    keys = {str(size): size for size in sizes}
+    found = take_turns({key: lambda s=size: run(*s) for key, size in keys.items()}, repeats)
+    first, middle = next(iter(keys)), medians(found)
+    return [
+        {
+            "policy": name,
+            "workers": workers,
+            "gradients": gradients,
+            "seconds": middle[key] * gradients,
+            "a gradient / first": ratio(found, key, first),
+        }
+        for key, (workers, gradients) in keys.items()
+    ]
 
 
 def main() -> None:
-    """Measure and print, as text or as one JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workers", type=int, default=100, metavar="N", help="workers beside SimPy (100)")
-    parser.add_argument("--gradients", type=int, default=100_000, metavar="N", help="gradients in a run (100000)")
-    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="pairs of runs (5)")
+    """Measure and show."""
+    parser = command(__doc__, repeats=5)
+    parser.add_argument("--workers", type=at_least_one, default=100, metavar="N", help="workers beside SimPy (100)")
+    parser.add_argument(
+        "--gradients", type=at_least_one, default=100_000, metavar="N", help="gradients in a run (100000)"
+    )
     parser.add_argument("--no-growth", action="store_true", help="leave out how the time grows")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
-    for name in ("workers", "gradients", "repeats"):
-        if getattr(given, name) < 1:
-            parser.error(f"--{name} must be at least 1, got {getattr(given, name)}")
-    beside = side_by_side(given.workers, given.gradients, given.repeats)
-    million, _ = seconds(lambda: simulate(1000, Asynchronous(), Exponential(MEAN), 10**6))
-    grown = [] if given.no_growth else growth(given.gradients, min(given.repeats, 3))
-    if given.json:
-        versions = {"python": platform.python_version(), "numpy": np.__version__, "simpy": simpy.__version__}
-        print(json.dumps({"side by side": beside, "million (s)": million, "growth": grown, **versions}))
-        return
-    print(f"{'policy':>18}  {'gradients/s':>12}  {'SimPy':>10}  {'ratio':>6}   ({given.workers} workers)")
-    for row in beside:
-        ours, theirs = f"{row['gradients/s']:>12,.0f}", f"{row['SimPy gradients/s']:>10,.0f}"
-        print(f"{row['policy']:>18}  {ours}  {theirs}  {row['ratio']:>6.1f}")
-    print(f"\na million asynchronous updates of 1,000 workers: {million:.2f} s\n")
-    for row in grown:
-        size = f"{row['workers']:>6,} workers  {row['gradients']:>9,} gradients"
-        print(f"{row['policy']:>18}  {size}  {row['seconds']:.3f} s")
+    beside = [side_by_side(name, given.workers, given.gradients, given.repeats) for name in cases(given.workers)]
+    tables = [Table("gradients a second", beside)]
+    if not given.no_growth:
+        repeats = min(given.repeats, 3)
+        longer = [(1000, given.gradients * m) for m in (1, 2, 4, 8)]
+        wider = [(workers, given.gradients * 4) for workers in (10, 100, 1000, 10_000)]
+        tables += [
+            Table(words, [row for name in GROWING for row in growth(name, sizes, repeats)])
+            for words, sizes in (("growth with gradients", longer), ("growth with workers", wider))
+        ]
+        tables.append(Table("a million updates", growth("asynchronous", [(1000, 10**6)], repeats)))
+    show(tables, given.json)
 
 
 if __name__ == "__main__":

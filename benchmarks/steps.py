@@ -2,25 +2,26 @@
 
     python benchmarks/steps.py [--problem digits-cnn] [--threads 1 2 4 8] [--updates 1000] [--repeats 5] [--json]
 
-Bare is the recipe with TensorFlow 2: threads that call one `tf.function` (read, gradient, `optimizer.apply`), the same
-batches, nothing logged. Logged is `AsyncTrainer` with each access. The three take turns, and the ratio is that of
-medians over the repeats.
+Equal on every side: the problem, its batches (named by worker and number, drawn in the graph), plain SGD with learning
+rate 0.05, the number of threads and of updates, one call of one concrete TensorFlow function a step. `bare` is the
+recipe with TensorFlow 2 (read, gradient, `optimizer.apply`), nothing logged and nothing guarded. `consistent` and
+`lock_free` are `AsyncTrainer` with that access. The three take turns. No bar is set here.
 """
 
-import argparse
-import json
-import statistics
 import threading
-import time
 from collections.abc import Callable
+
+from turns import Row, Table, at_least_one, command, medians, rate, ratio, show, take_turns
 
 from asyncsgd_edu import AsyncTrainer, configure_devices
 from asyncsgd_edu.problems.catalogue import PROBLEMS, make_problem
 from asyncsgd_edu.quiet import keras, tf
 
+ACCESS = ("consistent", "lock_free")
 
-def bare_loop(name: str) -> Callable[[int, int], None]:
-    """A function of (threads, updates) that runs the recipe without a log."""
+
+def bare_loop(name: str, threads: int) -> Callable[[int], None]:
+    """A function of updates that runs the recipe without a log."""
     problem = make_problem(name)
     weights = [tf.Variable(value) for value in problem.initial(0)]
     optimizer = keras.optimizers.SGD(0.05)
@@ -33,10 +34,13 @@ def bare_loop(name: str) -> Callable[[int, int], None]:
         optimizer.apply(gradient, weights)
         return loss
 
-    def run(threads: int, updates: int) -> None:
+    step = train_step.get_concrete_function()
+
+    def run(updates: int) -> None:
         def work(worker: int) -> None:
-            for number in range(updates // threads):
-                train_step(tf.constant([worker, number], tf.int64))
+            # The first workers do one more where the updates do not divide.
+            for number in range(updates // threads + (worker < updates % threads)):
+                step(tf.constant([worker, number], tf.int64))
 
         workers = [threading.Thread(target=work, args=(worker,)) for worker in range(threads)]
         for worker in workers:
@@ -47,49 +51,26 @@ def bare_loop(name: str) -> Callable[[int, int], None]:
     return run
 
 
-def measure(name: str, threads: int, updates: int, repeats: int) -> dict[str, float]:
-    """Median steps a second of each side, taking turns."""
-    bare = bare_loop(name)
-    logged = {
-        access: AsyncTrainer(make_problem(name), workers=threads, access=access)
-        for access in ("consistent", "lock_free")
-    }
-    sides: dict[str, Callable[[], object]] = {
-        "bare": lambda: bare(threads, updates),
-        **{access: (lambda t=trainer: t.fit(updates)) for access, trainer in logged.items()},
-    }
-    rates: dict[str, list[float]] = {side: [] for side in sides}
-    for repeat in range(repeats + 1):
-        for side, run in sides.items():
-            start = time.perf_counter()
-            run()
-            if repeat:  # The first is a warm-up.
-                rates[side].append(updates / (time.perf_counter() - start))
-    return {side: statistics.median(found) for side, found in rates.items()}
+def measure(name: str, threads: int, updates: int, repeats: int) -> Row:
+    """Median steps a second of each side, and the ratios to the bare loop."""
+    runs: dict[str, Callable[[int], object]] = {"bare": bare_loop(name, threads)}
+    for access in ACCESS:
+        runs[access] = AsyncTrainer(make_problem(name), workers=threads, access=access).fit
+    found = take_turns({side: rate(lambda r=run: r(updates), updates) for side, run in runs.items()}, repeats)
+    ratios = {f"{access} / bare": ratio(found, access, "bare") for access in ACCESS}
+    return {"problem": name, "threads": threads, **medians(found), **ratios}
 
 
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Measure and show."""
+    parser = command(__doc__, repeats=5)
     parser.add_argument("--problem", default="digits-cnn", choices=PROBLEMS)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--updates", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    parser.add_argument("--threads", type=at_least_one, nargs="+", default=[1, 2, 4, 8], metavar="N")
+    parser.add_argument("--updates", type=at_least_one, default=1000, metavar="N", help="updates in a run (1000)")
+    given = parser.parse_args()
     configure_devices(8)
-    rows = []
-    for threads in options.threads:
-        rate = measure(options.problem, threads, options.updates, options.repeats)
-        rows.append({"problem": options.problem, "threads": threads, **rate})
-    if options.json:
-        print(json.dumps(rows))
-        return
-    print(f"steps a second on {options.problem}, and beside the bare loop")
-    print("threads     bare   consistent          lock_free")
-    for row in rows:
-        sides = [f"{row[s]:8.0f} ({row[s] / row['bare']:.2f})" for s in ("consistent", "lock_free")]
-        print(f"{row['threads']:7} {row['bare']:8.0f}   {'   '.join(sides)}")
+    rows = [measure(given.problem, threads, given.updates, given.repeats) for threads in given.threads]
+    show([Table("steps a second", rows)], given.json)
 
 
 if __name__ == "__main__":
