@@ -58,7 +58,7 @@ def test_each_tower_is_pinned_to_its_own_device(eight_devices):
     trainer = TowerTrainer(Digits("mlp"), towers=3)
     assert trainer.trace.header.devices == tuple(eight_devices[:3])
     for tower, place in enumerate(eight_devices[:3]):
-        ops = [op for op in trainer._step.graph.get_operations() if op.name.startswith(f"tower_{tower}/")]
+        ops = [op for op in trainer._steps.graph.get_operations() if op.name.startswith(f"tower_{tower}/")]
         work = [op for op in ops if op.type == "MatMul"]
         assert work
         assert {tf.DeviceSpec.from_string(op.device).device_index for op in work} == {
@@ -101,3 +101,47 @@ def test_a_loss_that_is_not_finite_ends_the_run():
     assert trace.header.ended.version == trace.updates
     assert all(np.isfinite(value).all() for value in trainer.parameters)
     assert trace.audit() == []
+
+
+@pytest.mark.parametrize("updates", [1, 8, 20])
+def test_many_updates_in_a_call_are_the_same_updates(updates):
+    one, many = (TowerTrainer(Digits("mlp"), towers=3, seed=1, steps_per_call=steps) for steps in (1, 8))
+    single, several = one.fit(updates), many.fit(updates)
+    assert several.header.steps_per_call == 8
+    assert several.audit() == []
+    assert (several.header.ended.how, several.header.ended.in_flight) == ("finished", ())
+    for name in ("worker", "batch", "read_version", "read_spread", "apply_version", "loss"):
+        assert several.columns[name].tolist() == single.columns[name].tolist()
+    assert (np.diff(several.apply_time.reshape(updates, 3)[:, 0]) > 0).all()
+    assert all(np.array_equal(a, b) for a, b in zip(one.parameters, many.parameters, strict=True))
+    assert many.fit(3).columns["batch"].reshape(-1, 3)[:, 0].tolist() == list(range(updates + 3))
+
+
+def test_many_updates_in_a_call_end_at_the_first_loss_that_is_not_finite():
+    one, many = (
+        TowerTrainer(Quadratic(noise=0.0), towers=2, optimizer=keras.optimizers.SGD(3.0), steps_per_call=steps)
+        for steps in (1, 50)
+    )
+    single, several = one.fit(updates=2000), many.fit(updates=2000)
+    assert several.header.ended == single.header.ended
+    assert several.header.ended.how == "diverged"
+    assert len(several) == len(single)
+
+
+def test_a_pause_between_calls_and_single_steps_lose_nothing():
+    trainer = TowerTrainer(Digits("linear"), towers=2, steps_per_call=10)
+    trainer.start(updates=5000)
+    trainer.pause()
+    before = trainer.version
+    trainer.step()
+    assert trainer.version == before + 1
+    trainer.resume()
+    trainer.stop()
+    trace = trainer.trace
+    assert trace.audit() == []
+    assert trace.batch.reshape(-1, 2)[:, 0].tolist() == list(range(trace.updates))
+
+
+def test_updates_that_have_to_wait_are_made_one_a_call():
+    with pytest.raises(ValueError, match="steps_per_call must be 1 where a worker waits or sleeps.*got 5"):
+        TowerTrainer(Quadratic(), towers=2, steps_per_call=5, durations=Constant(0.01))

@@ -21,6 +21,7 @@ from asyncsgd_edu.engines.headers import header_of
 from asyncsgd_edu.engines.log import AT, HEAD, TAIL, as_rows
 from asyncsgd_edu.engines.meeting import Late, Meeting, NoMeeting
 from asyncsgd_edu.engines.parameters import Applied, SharedParameters, after, packed
+from asyncsgd_edu.engines.steps import check_steps, one_by_one
 from asyncsgd_edu.engines.trainer import Trainer
 from asyncsgd_edu.problems.problem import Problem, check_problem
 from asyncsgd_edu.quiet import tf
@@ -28,8 +29,6 @@ from asyncsgd_edu.rules.arguments import MAX_SEED, MAX_WORKERS, whole_number
 from asyncsgd_edu.rules.durations import Duration, check_durations
 from asyncsgd_edu.rules.policies import Asynchronous, Policy, check_policy
 from asyncsgd_edu.rules.remedies import Remedy, check_remedy
-
-MOST_STEPS = 10_000  # In one call: a stop has to wait for them.
 
 
 class AsyncTrainer(Trainer):
@@ -70,11 +69,9 @@ class AsyncTrainer(Trainer):
         self.policy = check_policy(policy)
         self.policy.begin(workers)  # Says what does not fit so many workers.
         self.remedy = check_remedy(remedy)
-        self.steps_per_call = whole_number("steps_per_call", steps_per_call, 1, MOST_STEPS)
-        if steps_per_call > 1 and not (isinstance(policy, Asynchronous) and durations is None):
-            raise ValueError(
-                f"steps_per_call must be 1 where a worker waits or sleeps between its steps, got {steps_per_call}"
-            )
+        self.steps_per_call = check_steps(
+            steps_per_call, waits=not isinstance(policy, Asynchronous) or durations is not None
+        )
         check_problem(problem)
         # Devices first: even an optimizer starts TensorFlow, and then no more of them can be made.
         places = places_of_workers(devices, workers)
@@ -200,18 +197,8 @@ class Tower:
             return [keep, loss, *gradient]
 
         def steps(batch: tf.Tensor) -> tf.Tensor:
-            def another(
-                i: tf.Tensor, _: tf.Tensor, rows: tf.TensorArray
-            ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
-                row = step(batch + tf.stack([tf.zeros_like(i), i]))
-                return i + 1, row[-2] > 0, rows.write(tf.cast(i, tf.int32), row)
-
-            rows = tf.TensorArray(tf.float64, size=steps_per_call, element_shape=[len(HEAD) + len(TAIL)])
-            first = (tf.zeros([], tf.int64), tf.constant(True), rows)
-            done, _, rows = tf.while_loop(
-                lambda i, applied, _: (i < steps_per_call) & applied, another, first, parallel_iterations=1
-            )
-            return rows.stack()[:done]
+            one = [len(HEAD) + len(TAIL)]
+            return one_by_one(lambda i: step(batch + tf.stack([tf.zeros_like(i), i])), steps_per_call, one)
 
         def graph(function: Callable[..., Any], *specs: tf.TypeSpec) -> Any:
             return tf.function(function, autograph=False).get_concrete_function(*specs)

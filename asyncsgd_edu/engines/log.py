@@ -157,16 +157,16 @@ def as_rows(worker: Sequence[int], batch: int, report: Any) -> np.ndarray:
     """Log rows of gradients from what a graph reported of each.
 
     `report` is a tensor of float64 numbers, HEAD or HEAD and TAIL of each gradient in turn: of one gradient
-    of each of the given workers, or of one worker's from number `batch` on.
+    of each of the given workers, number `batch`, then of the next of each, and so on.
     Without the tail the gradients are in flight, until `landed` adds it.
     """
     numbers = report.numpy()
-    numbers = numbers.reshape(-1, numbers.shape[-1])
-    rows = np.zeros((len(numbers), len(ROW)))
-    rows[:, 0] = worker
-    rows[:, 1] = batch if len(worker) > 1 or len(rows) == 1 else np.arange(batch, batch + len(rows))
-    rows[:, 2 : 2 + numbers.shape[1]] = numbers
-    return rows
+    numbers = numbers.reshape(-1, len(worker), numbers.shape[-1])
+    rows = np.zeros((*numbers.shape[:2], len(ROW)))
+    rows[..., 0] = worker
+    rows[..., 1] = batch if len(rows) == 1 else np.arange(batch, batch + len(rows))[:, None]
+    rows[..., 2 : 2 + numbers.shape[-1]] = numbers
+    return rows.reshape(-1, len(ROW))
 
 
 def landed(rows: np.ndarray, report: Any) -> np.ndarray:

@@ -16,8 +16,9 @@ from asyncsgd_edu.engines import devices as devices_
 from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.gates import OpenGate
 from asyncsgd_edu.engines.headers import header_of
-from asyncsgd_edu.engines.log import AT, as_rows, landed
+from asyncsgd_edu.engines.log import AT, HEAD, TAIL, as_rows, landed
 from asyncsgd_edu.engines.parameters import SharedParameters, after, average_gradients, packed
+from asyncsgd_edu.engines.steps import check_steps, one_by_one
 from asyncsgd_edu.engines.trainer import Trainer
 from asyncsgd_edu.problems.problem import Problem, check_problem
 from asyncsgd_edu.quiet import tf
@@ -29,7 +30,9 @@ class TowerTrainer(Trainer):
     """Train `problem` with `towers` towers, each pinned to a device of its own.
 
     An update uses the mean of the towers' gradients, so its batch is `towers` times
-    the problem's. The trace has one row a gradient: `towers` rows an update.
+    the problem's. The trace has one row a gradient: `towers` rows an update. `steps_per_call` is how many updates
+    are made in one call of TensorFlow, where nothing has to happen between them: more are faster, and logged one by one
+    like any others.
 
     Raises TypeError or ValueError, before anything starts, for an argument that is
     not allowed; more towers than devices is one.
@@ -43,11 +46,13 @@ class TowerTrainer(Trainer):
         optimizer: Any = None,
         durations: Duration | None = None,
         seed: int = 0,
+        steps_per_call: int = 1,
         gate: OpenGate | None = None,
     ) -> None:
         towers = whole_number("towers", towers, 1, MAX_WORKERS)
         self.seed = whole_number("seed", seed, 0, MAX_SEED)
         self.durations = check_durations(durations, towers)
+        self.steps_per_call = check_steps(steps_per_call, waits=durations is not None)
         check_problem(problem)
         places = enough_devices(towers, devices)
         own = optimizers.own_copy(optimizer)
@@ -61,12 +66,13 @@ class TowerTrainer(Trainer):
             policy="synchronous",
             devices=places,
             optimizer=optimizers.describe(own),
+            steps_per_call=self.steps_per_call,
         )
         super().__init__(problem, shared, header, 1, gate)
         self._build(places)
 
     def _build(self, places: Sequence[str]) -> None:
-        """Make the one graph: whole (`_step`), and in two halves (`_compute`, `_apply`)."""
+        """Make the one graph: whole (`_steps`, so many in turn), and in two halves (`_compute`, `_apply`)."""
         problem, shared, seed = self.problem, self._shared, self.seed
         count = tf.Variable(float(len(places)), trainable=False, name="towers")
 
@@ -90,16 +96,20 @@ class TowerTrainer(Trainer):
                 update = apply(losses, *gradient)
             return tf.concat([reports, tf.tile(update[None], [len(places), 1])], 1)
 
-        number = tf.TensorSpec([], tf.int64)
+        def steps(first: tf.Tensor) -> tf.Tensor:
+            if self.steps_per_call == 1:
+                return step(first[0])
+            return one_by_one(lambda i: step(first[0] + i), first[1], [len(places), len(HEAD) + len(TAIL)])
+
+        number, first_of = tf.TensorSpec([], tf.int64), tf.TensorSpec([2], tf.int64)
         shapes = [tf.TensorSpec(v.shape, v.dtype) for v in shared.variables]
         losses = tf.TensorSpec([len(places)], tf.float32)
-        self._step = tf.function(step, autograph=False).get_concrete_function(number)
+        self._steps = tf.function(steps, autograph=False).get_concrete_function(first_of)
         self._compute = tf.function(compute, autograph=False).get_concrete_function(number)
         self._apply = tf.function(apply, autograph=False).get_concrete_function(losses, *shapes)
         # Once before a run, when no update is let in: a first call takes far longer than others.
-        first = tf.constant(0, tf.int64)
-        self._step(first)
-        _, at, *average = self._compute(first)
+        self._steps(tf.constant([0, 1], tf.int64))
+        _, at, *average = self._compute(tf.constant(0, tf.int64))
         self._apply(at, *average)
 
     def _get_ready(self) -> None:
@@ -107,13 +117,17 @@ class TowerTrainer(Trainer):
 
     def _round(self, thread: int, number: int) -> np.ndarray:
         """Read once, compute on every tower, average, apply once."""
-        towers, batch = range(self.workers), tf.constant(number, tf.int64)
+        towers = range(self.workers)
         with self.gate.free_pass(thread) as free:
             if free and self.durations is None:
-                return as_rows(towers, number, self._step(batch))  # All of it, in one call.
+                # All of it, in one call. No step is begun that would come too late: there is but one thread.
+                count = min(self.steps_per_call, self._limit - self.version) if self.steps_per_call > 1 else 1
+                rows = as_rows(towers, number, self._steps(tf.constant([number, count], tf.int64)))
+                self._next_batch[thread] = number + len(rows) // self.workers
+                return rows
 
         with self.gate.turn(thread, "read"):
-            reports, losses, *average = self._compute(batch)
+            reports, losses, *average = self._compute(tf.constant(number, tf.int64))
         rows = as_rows(towers, number, reports)
         self._log.in_flight(rows)
         if self.durations is not None:
