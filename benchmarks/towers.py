@@ -3,15 +3,16 @@
     python benchmarks/towers.py [--models mlp cnn] [--devices 1 2 4 8] [--batch 256] [--updates 200]
                                 [--repeats 5] [--json]
 
-Equal on all sides: the devices (logical CPUs of one process, or GPUs where there are enough), the samples in one
-update (`--batch`, so each of n devices gets a batch of `--batch` / n), the data of every batch (named by device and
-number, gathered in the graph), the model function, the start, plain Keras SGD with learning rate 0.05. `towers` and
-`mirrored` make one call of a concrete function an update; `tf.function` is the same MirroredStrategy called through its
-`tf.function`, as tutorials write it; `towers 50` makes fifty updates a call, each logged like any other. Left unequal: `TowerTrainer` logs every gradient (versions, times,
-loss) and keeps one copy of the parameters; MirroredStrategy logs nothing and keeps a copy on each device, which is what
-it is. It reduces with `ReductionToOneDevice`, the fastest of its reductions on logical CPUs; its default, collectives,
-cannot serve strategies of several sizes in one process. Before anything is timed both make a few updates, and the
-comparison is refused unless all their parameters agree within 1e-5. The sides take turns.
+Equal on all sides: the devices (logical CPUs of one process, or GPUs where there are enough), the samples in one update
+(`--batch`, so each of n devices gets a batch of `--batch` / n), the data of every batch (named by device and number,
+gathered in the graph), the model function, the start, plain Keras SGD with learning rate 0.05. `towers` and `mirrored`
+make one call of a concrete function an update; `tf.function` is the same MirroredStrategy called through its
+`tf.function`, as tutorials write it; `towers 50` makes fifty updates a call, each logged like any other. Left unequal:
+`TowerTrainer` logs every gradient (versions, times, loss) and keeps one copy of the parameters; MirroredStrategy logs
+nothing and keeps a copy on each device, which is what it is. It reduces with `ReductionToOneDevice`, the fastest of its
+reductions on logical CPUs; its default, collectives, cannot serve strategies of several sizes in one process. Before
+anything is timed both make a few updates, and the comparison is refused unless all their parameters agree within 1e-5.
+The sides take turns.
 
 Bar: `towers 50` is at least 1.2 times as fast as `tf.function`.
 """
