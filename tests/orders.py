@@ -18,3 +18,15 @@ def orders(draw, actions=("apply", "add", "drop"), workers=4, *, batches=True):
             events.append((worker, "read"))
         holding ^= {worker}
     return tuple(events)
+
+
+@st.composite
+def forced_orders(draw):
+    """How many workers there are, and an order for a ScriptedGate in which every gradient that is read is applied."""
+    workers = draw(st.integers(1, 4))
+    holding, order = set(), []
+    for worker in draw(st.lists(st.integers(0, workers - 1), min_size=2, max_size=24)):
+        order.append((worker, "apply" if worker in holding else "read"))
+        holding ^= {worker}
+    order += [(worker, "apply") for worker in sorted(holding)]
+    return workers, order

@@ -1,17 +1,29 @@
-"""Real threads: forced orders, the identities that every run obeys, one worker as plain SGD."""
+"""AsyncTrainer's own: one worker as plain training, devices, optimizers, many steps a call.
 
-import threading
+What it has in common with every trainer is in test_trainer.py and test_trainer_life.py.
+"""
 
 import keras
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import tensorflow as tf
+from trainers import ACCESS, ENDLESS, refuses
 
-from asyncsgd_edu import AsyncTrainer, Constant, Digits, Exponential, Quadratic, ScriptedGate, Straggler, Synchronous
+from asyncsgd_edu import (
+    AsyncTrainer,
+    Constant,
+    Digits,
+    DropAbove,
+    Exponential,
+    KBatchAsync,
+    KSync,
+    Quadratic,
+    ScriptedGate,
+    Synchronous,
+    WorkerError,
+)
 
 pytestmark = pytest.mark.usefixtures("eight_devices")
-ACCESS = ("consistent", "lock_free", "read_modify_write")
 
 
 def sgd(rate=0.05, **settings_):
@@ -24,45 +36,6 @@ def test_a_scripted_race_has_the_staleness_that_its_order_gives():
     assert trace.worker.tolist() == [1, 0]
     assert trace.staleness.tolist() == [0, 1]
     assert trace.audit() == []
-
-
-@st.composite
-def orders(draw):
-    workers = draw(st.integers(1, 4))
-    holding, order = set(), []
-    for worker in draw(st.lists(st.integers(0, workers - 1), min_size=2, max_size=24)):
-        order.append((worker, "apply" if worker in holding else "read"))
-        holding ^= {worker}
-    order += [(worker, "apply") for worker in sorted(holding)]
-    return workers, order
-
-
-@settings(max_examples=25, deadline=None)
-@given(orders(), st.sampled_from(ACCESS))
-def test_any_forced_order_gives_the_versions_that_counting_gives(script, access):
-    workers, order = script
-    updates = sum(action == "apply" for _, action in order)
-    trace = AsyncTrainer(Quadratic(), workers=workers, access=access, gate=ScriptedGate(order)).fit(updates)
-    version, read, expected = 0, {}, []
-    for worker, action in order:
-        if action == "read":
-            read[worker] = version
-        else:
-            expected.append((worker, read[worker], version))
-            version += 1
-    found = list(zip(trace.worker.tolist(), trace.read_version.tolist(), trace.apply_version.tolist(), strict=True))
-    assert found == expected
-    assert trace.read_spread.max() == 0
-    assert trace.audit() == []
-
-
-def test_a_stale_gradient_is_that_of_the_old_parameters():
-    # Loss w^2/2 with rate 1/2: each worker read w = 1, so both subtract 1/2; a fresh second one would subtract 1/4.
-    order = [(0, "read"), (1, "read"), (0, "apply"), (1, "apply")]
-    trainer = AsyncTrainer(Quadratic(noise=0.0, dimension=1), workers=2, optimizer=sgd(0.5), gate=ScriptedGate(order))
-    trace = trainer.fit(updates=2)
-    assert trainer.parameters[0].tolist() == [0.0]
-    assert trace.loss.tolist() == [0.5, 0.5]
 
 
 @pytest.mark.slow
@@ -87,17 +60,6 @@ def test_one_worker_is_plain_training_bit_for_bit(access, problem, optimizer):
     assert trace.loss.tolist() == losses
     for ours, theirs in zip(trainer.parameters, plain, strict=True):
         assert np.array_equal(ours, theirs.numpy())
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.integers(1, 12), st.integers(1, 150), st.sampled_from(ACCESS))
-def test_every_race_is_sound_and_ends_exactly_at_its_limit(workers, updates, access):
-    trace = AsyncTrainer(Quadratic(dimension=3), workers=workers, access=access).fit(updates)
-    assert trace.audit() == []
-    assert trace.apply_version.tolist() == list(range(updates))
-    assert trace.header.ended.how == "finished"
-    pairs = list(zip(trace.worker.tolist(), trace.batch.tolist(), strict=True))
-    assert len(set(pairs)) == updates
 
 
 def test_conservation_is_exact_when_workers_read_again_at_once():
@@ -125,35 +87,6 @@ def reads_left(order, updates):
     return read.values()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("access", ACCESS)
-def test_eight_threads_learn_the_digits(access):
-    trainer = AsyncTrainer(Digits("cnn"), workers=8, seed=0, access=access)
-    trace = trainer.fit(updates=2000)
-    assert trace.audit() == []
-    assert trace.apply_version.tolist() == list(range(2000))
-    assert trainer.evaluate()["accuracy"] > 0.95
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2, 4, 8, 16])
-def test_injected_durations_give_the_staleness_of_that_many_workers(workers):
-    trace = AsyncTrainer(Quadratic(), workers=workers, durations=Exponential(0.02)).fit(updates=150 * workers)
-    print(f"{workers} workers: mean staleness {trace.mean_staleness:.2f}, N - 1 = {workers - 1}")
-    # N - 1 on a machine that keeps up; on a busy one threads wait between an apply and the next read, and it is less.
-    assert (workers - 1) / 2 <= trace.mean_staleness <= workers - 1
-    # Seen by the clock alone: the updates that fell between a gradient's read and its own.
-    updates_by = np.searchsorted(np.sort(trace.apply_time), [trace.read_time, trace.apply_time])
-    assert trace.mean_staleness == pytest.approx((updates_by[1] - updates_by[0]).mean(), abs=0.05)
-    assert trace.audit() == []
-    assert "Exponential" in trace.header.injected
-
-
-def test_an_injected_duration_is_part_of_the_gradients_duration():
-    trace = AsyncTrainer(Quadratic(), workers=2, durations=Constant(0.02)).fit(updates=6)
-    assert (trace.ready_time - trace.read_time >= 0.02 - 1e-4).all()
-
-
 def test_a_trainer_leaves_the_callers_optimizer_alone():
     optimizer = sgd(0.1, momentum=0.9)
     before = int(optimizer.iterations)
@@ -175,20 +108,8 @@ def test_workers_are_pinned_round_robin(eight_devices):
 @pytest.mark.parametrize(
     ("settings_", "error", "names"),
     [
-        ({"workers": 0}, ValueError, ["workers", "1 to 256", "0"]),
-        ({"workers": -1}, ValueError, ["workers", "-1"]),
-        ({"workers": 2.5}, TypeError, ["workers", "2.5"]),
-        ({"workers": "4"}, TypeError, ["workers", "'4'"]),
-        ({"workers": 10**6}, ValueError, ["workers", "1000000", "256"]),
-        ({"workers": True}, TypeError, ["workers", "True"]),
         ({"access": "locked"}, ValueError, ["access", "'locked'", "consistent", "lock_free"]),
-        ({"seed": -1}, ValueError, ["seed", "-1"]),
-        ({"durations": 0.01}, TypeError, ["durations", "0.01", "Constant"]),
         ({"optimizer": "sgd"}, TypeError, ["optimizer", "'sgd'", "Keras"]),
-        ({"devices": ["tpu:0"]}, ValueError, ["'tpu:0'", "CPU:0"]),
-        ({"devices": "cpu:0"}, TypeError, ["devices", "list"]),
-        ({"devices": []}, TypeError, ["devices", "[]"]),
-        ({"devices": ["cpu:0"] * 5}, ValueError, ["5 devices", "workers 4"]),
         ({"steps_per_call": 0}, ValueError, ["steps_per_call", "1 to 10000", "0"]),
         (
             {"steps_per_call": 5, "durations": Constant(0.01)},
@@ -196,18 +117,10 @@ def test_workers_are_pinned_round_robin(eight_devices):
             ["steps_per_call must be 1", "sleeps"],
         ),
         ({"steps_per_call": 5, "policy": Synchronous()}, ValueError, ["steps_per_call must be 1", "5"]),
-        ({"problem": "digits"}, TypeError, ["problem", "'digits'", "Digits"]),
-        ({"gate": "open"}, TypeError, ["gate", "'open'", "ScriptedGate"]),
-        ({"durations": Straggler(Constant(0.01), 9, 2.0)}, ValueError, ["9", "0 to 3"]),
     ],
 )
-def test_bad_arguments_are_named_before_anything_starts(settings_, error, names):
-    before = threading.active_count()
-    with pytest.raises(error) as told:
-        AsyncTrainer(**{"problem": Quadratic(), **settings_})
-    for name in names:
-        assert name in str(told.value)
-    assert threading.active_count() == before
+def test_bad_arguments_of_its_own_are_named_before_anything_starts(settings_, error, names):
+    refuses(AsyncTrainer, settings_, error, names)
 
 
 @pytest.mark.parametrize("rate", [float("nan"), -1.0, float("inf"), 0.0])
@@ -283,3 +196,49 @@ def test_a_pause_lets_single_steps_through_whatever_the_steps_a_call():
 def test_a_function_as_learning_rate_is_not_written_into_the_header():
     trace = AsyncTrainer(Quadratic(), workers=1, optimizer=sgd(lambda: 0.1)).fit(updates=3)
     assert trace.header.optimizer["learning_rate"] == "a function"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"remedy": DropAbove(1)}, {"policy": KSync(3)}, {"policy": KBatchAsync(3)}, {"steps_per_call": 5}],
+    ids=str,
+)
+def test_a_step_is_one_update_whatever_becomes_of_single_gradients(more):
+    trainer = AsyncTrainer(Quadratic(), workers=6, **more)
+    trainer.start(ENDLESS)
+    trainer.pause()
+    for _ in range(5):
+        before = trainer.version
+        trainer.step()
+        assert trainer.version == before + 1
+    trainer.stop()
+    assert trainer.trace.audit() == []
+
+
+def test_a_call_that_fails_in_the_middle_says_what_the_log_lacks():
+    class Fails(Quadratic):
+        fail = False
+
+        def batch(self, worker, number, seed):
+            def look(number):
+                if self.fail and number == 21:
+                    raise ValueError("no such batch")
+                return number
+
+            number = tf.py_function(look, [number], tf.int64)
+            return super().batch(worker, tf.reshape(number, []), seed)
+
+    problem = Fails()
+    trainer = AsyncTrainer(problem, workers=1, steps_per_call=8)
+    problem.fail = True
+    with pytest.raises(WorkerError, match="no such batch"):
+        trainer.fit(updates=100)
+    trace = trainer.trace
+    assert (trace.version, trainer.version) == (16, 21)
+    assert "5 updates of its last call are not in the log" in trace.header.ended.error
+    assert trace.parameters is None
+    with pytest.raises(RuntimeError, match=r"5 updates of a failed call are not in the log: reset\(\) first"):
+        trainer.start(updates=10)
+    problem.fail = False
+    trainer.reset()
+    assert trainer.fit(updates=30).audit() == []

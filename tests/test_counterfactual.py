@@ -4,22 +4,30 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trainers import same
 
 from asyncsgd_edu import (
     Asynchronous,
+    AsyncTrainer,
+    Constant,
+    DivideByStaleness,
     DropAbove,
     Exponential,
     KAsync,
     KBatchAsync,
     KBatchSync,
     KSync,
+    Quadratic,
+    ScriptedGate,
     StaleSynchronous,
     Synchronous,
     Trace,
+    replay,
     simulate,
 )
 from asyncsgd_edu.engines.counterfactual import drop, fresh, present, without
 
+pytestmark = pytest.mark.usefixtures("eight_devices")
 policies = st.sampled_from(
     [Asynchronous(), Synchronous(), KSync(2), KAsync(2), StaleSynchronous(1), KBatchAsync(2), KBatchSync(2)]
 )
@@ -101,3 +109,41 @@ def test_somebody_must_be_left():
         without(trace, [0, 1, 2])
     with pytest.raises(ValueError, match=r"worker 1, the run has workers \[0, 2\]"):
         without(without(trace, [1]), [1])
+
+
+def test_what_if_is_a_trace_that_says_so():
+    order = "0r 1r 2r 3r" + 15 * " 0a 0r 1a 1r 2a 2r 3a 3r"
+    trace = AsyncTrainer(Quadratic(), workers=4, gate=ScriptedGate(order)).fit(updates=60)
+    fresh = replay(trace, Quadratic(), fresh=[3])
+    assert fresh.header.counterfactual == {"fresh": [3]}
+    assert fresh.staleness[fresh.worker == 3].max() == 0
+    less = replay(fresh, Quadratic(), without=[0], remedy=DivideByStaleness())
+    assert less.header.counterfactual == {"fresh": [3], "without": [0]}
+    assert less.header.remedy == {"name": "divide-by-staleness"}
+    assert set(less.worker.tolist()) == {1, 2, 3}
+    assert less.updates == int((trace.worker != 0).sum())
+    assert less.audit() == []
+    assert "what if: fresh [3], without [0]" in less.summary()
+    with pytest.raises(ValueError, match=r"without names worker 0, the run has workers \[1, 2, 3\]"):
+        replay(less, Quadratic(), without=[0])
+    with pytest.raises(ValueError, match="worker 1 cannot be both fresh and away"):
+        replay(less, Quadratic(), fresh=[1], without=[1])
+
+
+def test_the_run_without_a_worker_is_the_run_of_the_others():
+    order = [(0, "read"), (1, "read"), (2, "read"), (1, "apply"), (0, "apply"), (1, "read"), (2, "apply"), (1, "apply")]
+    whole = AsyncTrainer(Quadratic(), workers=3, gate=ScriptedGate(order)).fit(updates=4)
+    left = [event for event in order if event[0] != 0]
+    others = AsyncTrainer(Quadratic(), workers=3, gate=ScriptedGate(left)).fit(updates=3)
+    made = replay(whole, Quadratic(), without=[0])
+    assert np.array_equal(others.loss, made.loss)
+    assert same(others.parameters, made.parameters)
+
+
+def test_a_saved_counterfactual_says_what_it_is(tmp_path):
+    trace = simulate(3, Asynchronous(), Constant(1.0), 20, 0)
+    made = replay(trace, Quadratic(), fresh=[1], remedy=DivideByStaleness())
+    made.save(tmp_path / "made.jsonl")
+    found = Trace.load(tmp_path / "made.jsonl")
+    assert found.header.counterfactual == {"fresh": [1]}
+    assert found.header.remedy == {"name": "divide-by-staleness"}

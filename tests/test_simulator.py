@@ -1,6 +1,6 @@
-"""The simulator: the same schedule by every way, sound logs, and the laws that a schedule alone can show.
+"""The simulator: every run is sound and the same again, its header and file, what cannot be simulated.
 
-Figures come from the laws, computed by other programs; tolerances are stated, seeds are fixed.
+The laws that a schedule alone can show are in test_simulator_laws.py.
 """
 
 import threading
@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from schedules import same
+from simulations import ONE, runs
 
-from asyncsgd_edu.engines import shortcuts
-from asyncsgd_edu.engines.schedule import Schedule
-from asyncsgd_edu.engines.simulator import by_events, schedule, simulate
-from asyncsgd_edu.rules.durations import Constant, Duration, Exponential, ShiftedExponential, Straggler, Uniform
-from asyncsgd_edu.rules.laws import geometric_staleness, harmonic
+from asyncsgd_edu.engines.simulator import simulate
+from asyncsgd_edu.rules.durations import Constant, Duration, Straggler
 from asyncsgd_edu.rules.policies import (
     Asynchronous,
     BackupWorkers,
@@ -28,52 +25,9 @@ from asyncsgd_edu.rules.policies import (
     StaleSynchronous,
     Synchronous,
 )
-from asyncsgd_edu.rules.skewed_durations import Gamma, LogNormal, Measured, Pareto
+from asyncsgd_edu.rules.skewed_durations import Gamma, Pareto
 from asyncsgd_edu.staleness import ends
 from asyncsgd_edu.trace import Trace
-
-ONE = Exponential(1.0)
-
-
-@st.composite
-def runs(draw: st.DrawFn, most: int = 64) -> tuple[int, Policy[Any], Duration, int, int]:
-    """Arguments of `simulate`: workers, policy, durations, updates, seed."""
-    workers = draw(st.integers(1, most))
-    k, bound = draw(st.integers(1, workers)), draw(st.integers(0, 6) | st.just(10**6))
-    policies: list[Policy[Any]] = [Asynchronous(), Synchronous(), KSync(k), KBatchSync(k), KAsync(k), KBatchAsync(k)]
-    policies += [BackupWorkers(workers - k), StaleSynchronous(bound)]
-    slow = draw(st.integers(0, workers - 1))
-    durations: list[Duration] = [ONE, Constant(1.0), Constant(0.0), Uniform(0.0, 1.0), ShiftedExponential(1.0, 0.2)]
-    durations += [Gamma(4, 0.25), LogNormal(1.0, 2.0), Pareto(0.5, 1.0), Measured([0.0, 0.0, 1.0, 2.0])]
-    durations += [Straggler(ONE, slow, 100), Straggler(Constant(1.0), slow, 0.01)]
-    return (
-        workers,
-        draw(st.sampled_from(policies)),
-        draw(st.sampled_from(durations)),
-        draw(st.integers(1, 120)),
-        draw(st.integers(0, 2**31 - 1)),
-    )
-
-
-def equal(one: Schedule, other: Schedule) -> bool:
-    """Bit by bit, NaN equal to NaN."""
-    return one.in_flight == other.in_flight and all(
-        a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-        for a, b in zip(one[:-1], other[:-1], strict=True)
-    )
-
-
-# --- every run
-
-
-@settings(max_examples=300)
-@given(runs())
-def test_the_short_way_gives_what_asking_the_policy_gives(run: tuple[int, Policy[Any], Duration, int, int]) -> None:
-    asked = by_events(*run)
-    assert equal(schedule(*run), asked)
-    workers, policy, *rest = run
-    if isinstance(policy, StaleSynchronous) and policy.bound < 10:
-        assert equal(shortcuts.in_waves(workers, policy.bound, *rest), asked)
 
 
 @settings(max_examples=300)
@@ -217,104 +171,3 @@ def test_what_cannot_be_simulated_is_told(changed: dict[str, Any], kind: type[Ex
 def test_more_seconds_than_a_float_can_hold_are_told(policy: Policy[Any]) -> None:
     with pytest.raises(ValueError, match="more seconds than a float can hold"):
         simulate(2, policy, Pareto(0.001, 1.0), 50)
-
-
-# --- laws 1, 5, 7: staleness
-
-
-@pytest.mark.parametrize(("c", "mean"), [(30, 0.967), (15, 1.933), (2, 14.5), (1, 29.0)])
-@pytest.mark.parametrize(
-    "law", [ONE, Uniform(0.9, 1.1), LogNormal(1.0, 1.0), Pareto(1.5, 1.0), Straggler(ONE, 0, 100)], ids=str
-)
-def test_law_1_conservation_of_staleness(c: int, mean: float, law: Duration) -> None:
-    trace = simulate(30, KBatchAsync(c), law, 60_000 // c, seed=1)
-    left = sum(trace.version - flight.read_version for flight in trace.header.ended.in_flight)
-    assert int(trace.staleness.sum()) + left == 29 * trace.updates
-    if not isinstance(law, Straggler | Pareto):  # Those keep much of it in flight.
-        assert trace.mean_staleness == pytest.approx(mean, rel=0.03)
-
-
-@pytest.mark.parametrize(
-    ("law", "variance"), [(Uniform(0.8, 1.2), 1.5), (Gamma(16, 1 / 16), 4.6), (Gamma(4, 0.25), 15), (ONE, 56)], ids=str
-)
-def test_law_5_the_spread_follows_the_durations(law: Duration, variance: float) -> None:
-    tau = simulate(8, Asynchronous(), law, 1_000_000, seed=1).staleness
-    assert tau.mean() == pytest.approx(7, rel=0.001)
-    # The first two figures are given to two digits.
-    assert tau.var() == pytest.approx(variance, rel=0.03)
-
-
-def test_law_5_memoryless_staleness_is_geometric() -> None:
-    tau = simulate(8, Asynchronous(), ONE, 1_000_000, seed=2).staleness
-    found = np.bincount(tau) / len(tau)
-    assert np.abs(found[:60] - geometric_staleness(8, 59)).max() < 0.001
-
-
-@pytest.mark.parametrize("n", [1, 2, 15, 30])
-def test_law_7_softsync_needs_workers_that_are_alike(n: int) -> None:
-    policy = KBatchAsync(30 // n)
-    even = simulate(30, policy, Uniform(0.9, 1.1), 200_000 * n // 30, seed=1).staleness
-    chance = simulate(30, policy, ONE, 200_000 * n // 30, seed=1).staleness
-    assert (even > 2 * n).mean() == 0
-    assert 0.08 < (chance > 2 * n).mean() < 0.135
-
-
-# --- laws 12, 15, 16: seconds per update
-
-TIMES = [
-    (KSync, [0.125, 0.268, 0.635, 2.716]),
-    (KBatchSync, [0.124, 0.248, 0.504, 1.009]),
-    (KAsync, [0.126, 0.267, 0.633, 2.729]),
-    (KBatchAsync, [0.124, 0.249, 0.504, 1.000]),
-]
-
-
-@pytest.mark.parametrize(
-    ("policy", "seconds"),
-    [(kind(k), s) for kind, row in TIMES for k, s in zip((1, 2, 4, 8), row, strict=True)],
-    ids=str,
-)
-def test_law_12_seconds_per_update(policy: Policy[Any], seconds: float) -> None:
-    trace = simulate(8, policy, ONE, 40_000, seed=1)
-    assert trace.seconds / trace.updates == pytest.approx(seconds, rel=0.03)
-
-
-@pytest.mark.parametrize("k", [1, 2, 4, 8])
-def test_law_12_the_formulas(k: int) -> None:
-    def per_update(policy: Policy[Any], law: Duration) -> float:
-        return simulate(8, policy, law, 40_000, seed=3).seconds / 40_000
-
-    waiting = harmonic(8) - harmonic(8 - k)
-    assert per_update(KSync(k), ONE) == pytest.approx(waiting, rel=0.03)
-    assert per_update(KAsync(k), ONE) == pytest.approx(waiting, rel=0.03)
-    assert per_update(KBatchSync(k), ONE) == pytest.approx(k / 8, rel=0.03)
-    for law in (ONE, Gamma(4, 0.25), ShiftedExponential(1.0, 0.2), Pareto(3, 1.0)):
-        assert per_update(KSync(k), law) == pytest.approx(law.order_statistic(k, 8), rel=0.03)
-        assert per_update(KBatchAsync(k), law) == pytest.approx(k * law.mean / 8, rel=0.03)
-    new_longer_than_used = ShiftedExponential(1.0, 0.2)
-    assert per_update(KAsync(k), new_longer_than_used) <= new_longer_than_used.order_statistic(k, 8) * 1.005
-
-
-def test_law_14_a_straggler_makes_a_huge_staleness_and_costs_little_time() -> None:
-    trace = simulate(8, Asynchronous(), Straggler(ONE, 0, 100), 20_000, seed=1)
-    plain = simulate(8, Asynchronous(), ONE, 20_000, seed=1)
-    assert trace.staleness.max() > 1000
-    assert trace.seconds / plain.seconds == pytest.approx(8 / 7.01, rel=0.03)  # It is one worker less, no more.
-    slow = simulate(8, Synchronous(), Straggler(ONE, 0, 100), 2000, seed=1)
-    assert slow.seconds / 2000 == pytest.approx(100, rel=0.05)
-
-
-def test_law_15_backup_workers() -> None:
-    all_of_them = simulate(100, Synchronous(), ONE, 5000, seed=1).seconds
-    without = simulate(100, BackupWorkers(4), ONE, 5000, seed=1).seconds
-    assert without / all_of_them == pytest.approx(0.598, rel=0.01)
-    assert BackupWorkers(4).gradients(100) == 96
-
-
-@pytest.mark.parametrize("bound", [0, 1, 2, 5, 20])
-def test_law_16_slack_buys_nothing_against_a_permanently_slow_worker(bound: int) -> None:
-    trace = simulate(4, StaleSynchronous(bound), Straggler(Uniform(0.9, 1.1), 0, 10), 4000, seed=1)
-    assert trace.staleness.max() <= (2 * bound + 1) * 3
-    # Of the last half, without the lead that the others are given once.
-    late = trace[2000:]
-    assert 2000 / (late.apply_time[-1] - late.apply_time[0]) == pytest.approx(0.4, rel=0.03)

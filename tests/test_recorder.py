@@ -1,0 +1,49 @@
+"""A run that is recorded while it goes: what is in its file, and what is said where there can be none."""
+
+import numpy as np
+import pytest
+import trainers
+from trainers import ENDLESS, until
+
+from asyncsgd_edu import Trace
+
+built, trainer, no_worker_is_left = trainers.built, trainers.trainer, trainers.no_worker_is_left
+pytestmark = pytest.mark.usefixtures("eight_devices", "no_worker_is_left")
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
+def test_a_recorded_run_is_the_trace(trainer, tmp_path, name):
+    trace = trainer.fit(updates=60, record=tmp_path / name)
+    loaded = Trace.load(tmp_path / name)
+    assert loaded.header == trace.header
+    for column, values in trace.columns.items():
+        assert np.array_equal(values, loaded.columns[column]), column
+
+
+def test_a_run_records_while_it_goes(trainer, tmp_path):
+    path = tmp_path / "run.jsonl"
+    trainer.start(ENDLESS, record=path)
+    until(lambda: path.read_text().count("\n") > 20)
+    prefix = Trace.load(path, prefix=True)
+    assert prefix.header.ended.how == "running"
+    assert prefix.updates > 3
+    assert prefix.audit() == []
+    trainer.stop()
+    assert np.array_equal(trainer.trace.loss[: len(prefix)], prefix.loss)
+
+
+def test_a_path_that_cannot_be_written_stops_the_run_before_it_starts(trainer, tmp_path):
+    with pytest.raises(OSError, match="nowhere"):
+        trainer.fit(updates=5, record=tmp_path / "nowhere" / "run.jsonl")
+    assert trainer.state == "ready"
+
+
+def test_a_recording_that_fails_is_told_although_the_run_went_well(trainer, tmp_path, monkeypatch):
+    def full(columns):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("asyncsgd_edu.tracefile.row_lines", full)
+    with pytest.raises(OSError, match=r"was not recorded in .*run.jsonl: no space left"):
+        trainer.fit(updates=10, record=tmp_path / "run.jsonl")
+    assert trainer.state == "finished"
+    assert trainer.trace.updates == 10
