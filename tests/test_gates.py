@@ -46,7 +46,7 @@ def test_turns_come_in_the_order_of_the_script():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert seen == order
 
 
@@ -71,7 +71,7 @@ def test_a_stop_ends_every_wait_and_sleep():
         thread.start()
     gate.stop()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert len(ended) == 2
 
 
@@ -101,7 +101,7 @@ def test_a_pause_waits_for_who_is_on_a_free_pass():
         with gate.free_pass(0) as free:
             assert free
             inside.set()
-            leave.wait(10)
+            leave.wait(60)
 
     def pause():
         gate.pause()
@@ -109,13 +109,13 @@ def test_a_pause_waits_for_who_is_on_a_free_pass():
 
     worker, pauser = threading.Thread(target=work), threading.Thread(target=pause)
     worker.start()
-    assert inside.wait(10)
+    assert inside.wait(60)
     pauser.start()
     assert not paused.wait(0.05)
     leave.set()
-    assert paused.wait(10)
-    worker.join(10)
-    pauser.join(10)
+    assert paused.wait(60)
+    worker.join(60)
+    pauser.join(60)
 
 
 def test_a_script_can_be_text():

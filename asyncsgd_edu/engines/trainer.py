@@ -190,7 +190,7 @@ class Trainer(ABC):
         # Until the update is in, and in the log too: a caller may look at the trace next. A gradient that was let
         # through may have been dropped, or wait for others of its update: then another one goes.
         while not before < self.version <= self._log.version and not self._crew.over.wait(0.002):
-            if self.version == before and self.gate.idle:
+            if self.gate.idle and self.version == before:  # In this order: an update may land in between.
                 self.gate.permit_one()
         with self._changing:
             if self._state == "paused":
