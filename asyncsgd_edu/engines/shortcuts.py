@@ -25,7 +25,7 @@ def never_waiting(workers: int, per_update: int, durations: Duration, updates: i
     """
     needed = updates * per_update
     worker, number, ready = _first_arrivals(workers, durations, needed, seed)
-    order = np.argsort(ready)
+    order = np.argsort(ready, kind="stable")
     if (
         ready[order][1:] == ready[order][:-1]
     ).any():  # Chance hardly ever ties, and sorting by three keys takes longer.
