@@ -1,11 +1,14 @@
 """The log while it is written: prefixes without gaps, nothing lost, old prefixes untouched."""
 
+import threading
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncsgd_edu.engines.clock import RunClock
-from asyncsgd_edu.engines.log import AT, CHUNK, ROW, Buffer, VersionLog
+from asyncsgd_edu.engines.log import AT, CHUNK, HEAD, ROW, TAIL, Buffer, Call, VersionLog, rows_of
 
 
 def row(worker, version, applied=1, batch=0):
@@ -66,12 +69,81 @@ def test_a_log_outgrows_its_first_arrays():
     assert columns["apply_version"].tolist() == columns["batch"].tolist() == list(range(2 * CHUNK + 7))
 
 
-def test_a_buffer_publishes_a_whole_update_at_once():
+def call(worker, batch, versions, applied=1, towers=1):
+    """Whole steps from gradient number `batch` on, whose updates are at `versions`."""
+    numbers = np.zeros((len(versions), towers, len(HEAD) + len(TAIL)))
+    numbers[..., 0] = numbers[..., -3] = np.array(versions)[:, None]
+    numbers[..., -2] = 1
+    numbers[-1, :, -2] = applied
+    return Call(range(worker, worker + towers), batch, numbers if len(versions) > 1 or towers > 1 else numbers[0, 0])
+
+
+def test_a_buffer_hands_over_a_whole_update_at_once_and_only_once():
     buffer = Buffer()
     buffer.append(np.concatenate([row(w, 0) for w in range(3)]))
-    assert buffer.since(0).shape == (3, len(ROW))
-    assert buffer.since(2)[:, AT["worker"]].tolist() == [2]
-    assert len(buffer.since(3)) == 0
+    buffer.append(call(7, 4, [1]))
+    buffer.append(call(7, 5, [2, 3]))
+    assert len(buffer) == 3
+    rows = np.concatenate(buffer.take())
+    assert rows[:, AT["worker"]].tolist() == [0, 1, 2, 7, 7, 7]
+    assert rows[:, AT["batch"]].tolist() == [0, 0, 0, 4, 5, 6]
+    assert rows[:, AT["end_version"]].tolist() == [0, 0, 0, 1, 2, 3]
+    assert (len(buffer), buffer.take()) == (0, [])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=12), st.integers(1, 4), st.integers(0, 3))
+def test_calls_of_any_lengths_become_the_rows_of_their_steps(lengths, towers, worker):
+    calls, done = [], 0
+    for length in lengths:
+        calls.append(call(worker, done, list(range(done, done + length)), towers=towers))
+        assert calls[-1].steps == length
+        done += length
+    rows = rows_of(calls)
+    assert rows.shape == (done * towers, len(ROW))
+    assert rows[:, AT["worker"]].tolist() == [*range(worker, worker + towers)] * done
+    assert (
+        rows[:, AT["batch"]].tolist() == rows[:, AT["end_version"]].tolist() == np.repeat(range(done), towers).tolist()
+    )
+    assert (rows[:, AT["applied"]] == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("steps", "limit", "below"),
+    [(call(0, 0, [6]), 8, True), (call(0, 0, [6]), 7, False), (call(0, 0, [5, 6]), 8, True)]
+    + [(call(0, 0, [5, 6]), 7, False), (call(0, 0, [5, 6], towers=3), 8, True)]
+    + [(call(0, 0, [6], applied=given), 9, False) for given in (0, -1)]
+    + [(call(0, 0, [5, 6], applied=0), 9, False), (call(0, 0, [5, 6], applied=-1, towers=2), 9, False)],
+)
+def test_a_call_says_whether_the_run_goes_on_after_it(steps, limit, below):
+    assert steps.ends_below(limit) is below
+
+
+def test_a_log_that_nobody_reads_keeps_little_unmerged():
+    log = VersionLog(2, RunClock())
+    for version in range(3 * CHUNK):
+        log.append(version % 2, call(version % 2, version // 2, [version]))
+        assert all(len(buffer) <= CHUNK for buffer in log._buffers)
+    columns = log.columns()
+    assert columns["apply_version"].tolist() == list(range(3 * CHUNK))
+    assert columns["batch"].tolist() == [version // 2 for version in range(3 * CHUNK)]
+
+
+def test_a_reader_and_writers_at_once_lose_nothing():
+    log, prefixes = VersionLog(4, RunClock()), []
+
+    def write(thread):
+        for number in range(3000):
+            version = 4 * number + thread
+            log.append(thread, call(thread, number, [version]) if number % 3 else row(thread, version, batch=number))
+
+    writers = [threading.Thread(target=write, args=(thread,)) for thread in range(4)]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        prefixes.append(log.columns()["apply_version"])
+    assert log.columns()["apply_version"].tolist() == list(range(12_000))
+    assert all(np.array_equal(prefix, np.arange(len(prefix))) for prefix in prefixes)
 
 
 def test_what_is_in_flight_is_dropped_when_the_run_goes_on():

@@ -18,7 +18,7 @@ from asyncsgd_edu.engines.correction import Correction
 from asyncsgd_edu.engines.devices import places_of_workers
 from asyncsgd_edu.engines.gates import OpenGate
 from asyncsgd_edu.engines.headers import header_of
-from asyncsgd_edu.engines.log import AT, HEAD, TAIL, as_rows
+from asyncsgd_edu.engines.log import AT, HEAD, TAIL, Call, rows_of
 from asyncsgd_edu.engines.meeting import Late, Meeting, NoMeeting
 from asyncsgd_edu.engines.parameters import Applied, SharedParameters, after, packed
 from asyncsgd_edu.engines.steps import check_steps, one_by_one
@@ -116,19 +116,19 @@ class AsyncTrainer(Trainer):
         # With nobody to wait for and nothing to sleep, a round is one call.
         self._in_one = isinstance(self._meeting, NoMeeting) and self.durations is None
 
-    def _round(self, worker: int, number: int) -> np.ndarray | None:
+    def _round(self, worker: int, number: int) -> Call | np.ndarray | None:
         """Read, compute, apply: one gradient of one worker."""
         tower, batch = self._towers[worker], tf.constant([worker, number], tf.int64)
         with self.gate.free_pass(worker) as free:
             if free and self._in_one:
-                rows = as_rows([worker], number, tower.steps(batch))  # The three, in one call.
-                self._next_batch[worker] = number + len(rows)
-                return rows
+                call = Call([worker], number, tower.steps(batch).numpy())  # The three, in one call.
+                self._next_batch[worker] = number + call.steps
+                return call
 
         with self.gate.turn(worker, "read", when=lambda: self._meeting.may_read(worker)):
             self._meeting.reads(worker)
             read, *rest = tower.compute(batch)
-        row = as_rows([worker], number, read)
+        row = rows_of([Call([worker], number, read.numpy())])
         self._log.in_flight(row)
         if self.durations is not None:
             self.gate.sleep(self.durations.seconds(self.seed, worker, number))

@@ -1,13 +1,14 @@
 """The version log while it is being written.
 
-Each worker appends to a buffer of its own, so the log is not what makes
-workers wait. Whoever reads merges what has been published so far into order,
+Each worker puts what TensorFlow reported into a buffer of its own, as it is, so the log is
+not what makes workers wait. Whoever reads makes rows of it and merges them into order,
 up to the first update whose row has not arrived: a consistent prefix.
 """
 
 import threading
+from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,33 +26,75 @@ AT = {name: place for place, name in enumerate(ROW)}
 CHUNK = 4096
 
 
+class Call(NamedTuple):
+    """What a call of TensorFlow reported: gradient number `batch` of each of `workers`, the next of each, and so on.
+
+    `numbers` are float64, HEAD and TAIL of each gradient in turn; HEAD alone while they are in flight.
+    """
+
+    workers: Sequence[int]
+    batch: int
+    numbers: np.ndarray
+
+    @property
+    def steps(self) -> int:
+        """How many gradients of each worker."""
+        return self.numbers.size // (len(self.workers) * self.numbers.shape[-1])
+
+    def ends_below(self, limit: int) -> bool:
+        """Whether all of these whole steps were applied, and the version after them is below `limit`."""
+        return bool(self.numbers.item(-2) > 0 and self.numbers.item(-3) + 1 < limit)  # One that was not ends a call.
+
+
+def rows_of(calls: Sequence[Call]) -> np.ndarray:
+    """Log rows, float64 of shape [gradients, len(ROW)], of at least one call of one thread.
+
+    >>> rows_of([Call([5], 0, np.ones(8)), Call([5], 1, np.ones((2, 8)))])[:, :3].tolist()
+    [[5.0, 0.0, 1.0], [5.0, 1.0, 1.0], [5.0, 2.0, 1.0]]
+    """
+    workers, width = calls[0].workers, calls[0].numbers.shape[-1]
+    numbers = np.concatenate([call.numbers.reshape(-1) for call in calls]).reshape(-1, len(workers), width)
+    steps = np.array([call.steps for call in calls])
+    first = np.repeat([call.batch for call in calls], steps)
+    nth = np.arange(len(numbers)) - np.repeat(np.cumsum(steps) - steps, steps)
+    rows = np.zeros((len(numbers), len(workers), len(ROW)))
+    rows[..., 0] = workers
+    rows[..., 1] = (first + nth)[:, None]
+    rows[..., 2 : 2 + width] = numbers
+    return rows.reshape(-1, len(ROW))
+
+
+def landed(rows: np.ndarray, report: Any) -> np.ndarray:
+    """The rows with their TAIL, a tensor that holds for all of them: they went into one update."""
+    rows[:, -len(TAIL) :] = report.numpy()
+    return rows
+
+
 class Buffer:
-    """Rows that one thread writes and others read: a list of filled arrays and a count."""
+    """What one thread has logged and nobody has taken yet.
+
+    One thread appends while another takes: what is appended at once is taken at once.
+    """
 
     def __init__(self) -> None:
-        self.chunks: list[np.ndarray] = []
-        self.published = 0
+        self._calls: deque[Call] = deque()
+        self._rows: deque[np.ndarray] = deque()
 
-    def append(self, rows: np.ndarray) -> None:
-        """Add rows of shape [n, len(ROW)]; they become visible together."""
-        filled = self.published
-        while len(rows):
-            place = filled % CHUNK
-            if place == 0:
-                self.chunks.append(np.empty((CHUNK, len(ROW))))
-            part, rows = rows[: CHUNK - place], rows[CHUNK - place :]
-            self.chunks[-1][place : place + len(part)] = part
-            filled += len(part)
-        self.published = filled  # Last, so that a reader never sees a half-written row.
+    def __len__(self) -> int:
+        return len(self._calls) + len(self._rows)
 
-    def since(self, first: int) -> np.ndarray:
-        """The published rows from number `first` on, shape [n, len(ROW)]."""
-        last = self.published
-        parts = [
-            self.chunks[k][max(first - k * CHUNK, 0) : min(last - k * CHUNK, CHUNK)]
-            for k in range(first // CHUNK, -(-last // CHUNK))
-        ]
-        return np.concatenate(parts) if parts else np.empty((0, len(ROW)))
+    def append(self, ended: Call | np.ndarray) -> None:
+        """Add a call, or rows of shape [n, len(ROW)]."""
+        if isinstance(ended, Call):
+            self._calls.append(ended)
+        else:
+            self._rows.append(ended)
+
+    def take(self) -> list[np.ndarray]:
+        """All that is there, as arrays of rows; calls and rows may have changed places."""
+        calls = [self._calls.popleft() for _ in range(len(self._calls))]
+        rows = [self._rows.popleft() for _ in range(len(self._rows))]
+        return [*rows, rows_of(calls)] if calls else rows
 
 
 class VersionLog:
@@ -62,18 +105,21 @@ class VersionLog:
         self._clock = clock
         self._in_flight: dict[tuple[float, float], np.ndarray] = {}  # By worker and batch.
         self._merging = threading.Lock()
-        self._taken = [0] * threads
         self._early = np.empty((0, len(ROW)))  # Rows that wait for an earlier update's row.
         self._columns = {name: np.empty(CHUNK, dtype) for name, dtype in COLUMNS.items()}
         self._length = 0
         self._version = 0
 
-    def append(self, thread: int, rows: np.ndarray) -> None:
-        """Log gradients that were applied together or dropped, shape [n, len(ROW)]."""
-        self._buffers[thread].append(rows)
-        if self._in_flight:
-            for row in rows:
+    def append(self, thread: int, ended: Call | np.ndarray) -> None:
+        """Log a call of whole steps, or rows of gradients that were applied together or dropped, [n, len(ROW)]."""
+        buffer = self._buffers[thread]
+        buffer.append(ended)
+        if self._in_flight and not isinstance(ended, Call):  # A call reads and applies: nothing is left in flight.
+            for row in ended:
                 self._in_flight.pop((row[0], row[1]), None)
+        if len(buffer) >= CHUNK:  # A run that nobody watches: merged rows take less room.
+            with self._merging:
+                self._merge()
 
     def in_flight(self, rows: np.ndarray) -> None:
         """Remember gradients that have been read and are not yet applied (their tail is not used)."""
@@ -114,12 +160,7 @@ class VersionLog:
             return {name: values[: self._length] for name, values in self._columns.items()}
 
     def _merge(self) -> None:
-        fresh = [self._early]
-        for thread, buffer in enumerate(self._buffers):
-            rows = buffer.since(self._taken[thread])
-            self._taken[thread] += len(rows)
-            fresh.append(rows)
-        rows = np.concatenate(fresh)
+        rows = np.concatenate([self._early, *(rows for buffer in self._buffers for rows in buffer.take())])
         if not len(rows):
             return
         rows[:, AT["applied"]] = rows[:, AT["applied"]] > 0
@@ -151,25 +192,3 @@ class VersionLog:
                     found = self._clock.seconds(found)
             values[low:high] = found
         self._length = high
-
-
-def as_rows(worker: Sequence[int], batch: int, report: Any) -> np.ndarray:
-    """Log rows of gradients from what a graph reported of each.
-
-    `report` is a tensor of float64 numbers, HEAD or HEAD and TAIL of each gradient in turn: of one gradient
-    of each of the given workers, number `batch`, then of the next of each, and so on.
-    Without the tail the gradients are in flight, until `landed` adds it.
-    """
-    numbers = report.numpy()
-    numbers = numbers.reshape(-1, len(worker), numbers.shape[-1])
-    rows = np.zeros((*numbers.shape[:2], len(ROW)))
-    rows[..., 0] = worker
-    rows[..., 1] = batch if len(rows) == 1 else np.arange(batch, batch + len(rows))[:, None]
-    rows[..., 2 : 2 + numbers.shape[-1]] = numbers
-    return rows.reshape(-1, len(ROW))
-
-
-def landed(rows: np.ndarray, report: Any) -> np.ndarray:
-    """The rows with their TAIL, a tensor that holds for all of them: they went into one update."""
-    rows[:, -len(TAIL) :] = report.numpy()
-    return rows

@@ -21,7 +21,7 @@ import numpy as np
 from asyncsgd_edu.engines.devices import places_of_workers
 from asyncsgd_edu.engines.gates import OpenGate
 from asyncsgd_edu.engines.headers import header_of
-from asyncsgd_edu.engines.log import AT, ROW, TAIL
+from asyncsgd_edu.engines.log import AT, TAIL, Call, rows_of
 from asyncsgd_edu.engines.parameters import after, packed
 from asyncsgd_edu.engines.session_graph import Copied, copied_gradient
 from asyncsgd_edu.engines.session_optimizers import check_optimizer, describe, own_optimizer
@@ -129,17 +129,17 @@ class SessionTrainer(Trainer):
     def _get_ready(self) -> None:
         """Nothing: the graph is made, and a session serves all."""
 
-    def _round(self, worker: int, number: int) -> np.ndarray:
+    def _round(self, worker: int, number: int) -> Call | np.ndarray:
         """Run a step: read, compute, apply."""
         step, batch = self._steps[worker % len(self._steps)], {self._batch: (worker, number)}
         with self.gate.free_pass(worker) as free:
             if free and self.durations is None:
-                return as_row(worker, number, self._run(step.train_op, batch))
+                return Call([worker], number, self._run(step.train_op, batch))
 
         # The same in two calls, for something happens in between.
         with self.gate.turn(worker, "read"):
             report, *rest = self._run(step.compute, batch)
-        row = as_row(worker, number, report)
+        row = rows_of([Call([worker], number, report)])
         self._log.in_flight(row)
         if self.durations is not None:
             self.gate.sleep(self.durations.seconds(self.seed, worker, number))
@@ -151,14 +151,3 @@ class SessionTrainer(Trainer):
 
     def _run(self, fetches: Any, feeds: dict[Any, Any]) -> Any:
         return self._session.run(fetches, feeds, options=HERE)
-
-
-def as_row(worker: int, number: int, report: np.ndarray) -> np.ndarray:
-    """The log row of a gradient from what the graph reported of it, shape [1, len(ROW)].
-
-    >>> as_row(3, 7, np.array([10.0, 0.0, 1.5, 2.5, 0.25])).tolist()
-    [[3.0, 7.0, 10.0, 0.0, 1.5, 2.5, 0.25, 0.0, 0.0, 0.0]]
-    """
-    row = np.zeros((1, len(ROW)))
-    row[0, : 2 + len(report)] = worker, number, *report
-    return row

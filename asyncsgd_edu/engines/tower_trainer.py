@@ -16,7 +16,7 @@ from asyncsgd_edu.engines import devices as devices_
 from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.gates import OpenGate
 from asyncsgd_edu.engines.headers import header_of
-from asyncsgd_edu.engines.log import AT, HEAD, TAIL, as_rows, landed
+from asyncsgd_edu.engines.log import AT, HEAD, TAIL, Call, landed, rows_of
 from asyncsgd_edu.engines.parameters import SharedParameters, after, average_gradients, packed
 from asyncsgd_edu.engines.steps import check_steps, one_by_one
 from asyncsgd_edu.engines.trainer import Trainer
@@ -115,20 +115,20 @@ class TowerTrainer(Trainer):
     def _get_ready(self) -> None:
         """Nothing: one thread drives the graph."""
 
-    def _round(self, thread: int, number: int) -> np.ndarray:
+    def _round(self, thread: int, number: int) -> Call | np.ndarray:
         """Read once, compute on every tower, average, apply once."""
         towers = range(self.workers)
         with self.gate.free_pass(thread) as free:
             if free and self.durations is None:
                 # All of it, in one call. No step is begun that would come too late: there is but one thread.
                 count = min(self.steps_per_call, self._limit - self.version) if self.steps_per_call > 1 else 1
-                rows = as_rows(towers, number, self._steps(tf.constant([number, count], tf.int64)))
-                self._next_batch[thread] = number + len(rows) // self.workers
-                return rows
+                call = Call(towers, number, self._steps(tf.constant([number, count], tf.int64)).numpy())
+                self._next_batch[thread] = number + call.steps
+                return call
 
         with self.gate.turn(thread, "read"):
             reports, losses, *average = self._compute(tf.constant(number, tf.int64))
-        rows = as_rows(towers, number, reports)
+        rows = rows_of([Call(towers, number, reports.numpy())])
         self._log.in_flight(rows)
         if self.durations is not None:
             # The towers work side by side, so the update waits for the slowest of them.

@@ -15,7 +15,7 @@ import numpy as np
 from asyncsgd_edu.engines.clock import RunClock
 from asyncsgd_edu.engines.crew import PATIENCE, Crew, WorkerError
 from asyncsgd_edu.engines.gates import OpenGate, Stopped
-from asyncsgd_edu.engines.log import AT, VersionLog
+from asyncsgd_edu.engines.log import AT, Call, VersionLog, rows_of
 from asyncsgd_edu.engines.parameters import SharedParameters
 from asyncsgd_edu.engines.recorder import Recorder
 from asyncsgd_edu.header import Ended, Header, packages
@@ -59,8 +59,8 @@ class Trainer(ABC):
         self._recorder: Recorder | None = None
 
     @abstractmethod
-    def _round(self, thread: int, number: int) -> np.ndarray | None:
-        """Read, compute, apply; return the log rows of the gradients that ended with it. Raises Stopped at a gate."""
+    def _round(self, thread: int, number: int) -> Call | np.ndarray | None:
+        """Read, compute, apply; return the gradients that ended with it, in log rows. Raises Stopped at a gate."""
 
     @abstractmethod
     def _get_ready(self) -> None:
@@ -219,14 +219,14 @@ class Trainer(ABC):
         except BaseException as error:  # noqa: BLE001 - a thread's error is the run's error, whatever it is.
             self._fail(thread, error)
 
-    def _note(self, thread: int, rows: np.ndarray | None) -> None:
+    def _note(self, thread: int, ended: Call | np.ndarray | None) -> None:
         """Log what a round did, and end the run if it was the last or went wrong."""
-        if rows is None:
+        if ended is None:
             return
-        last = rows[-1]  # Those that were not applied come last.
-        if last[AT["applied"]] > 0 and last[AT["end_version"]] + 1 < self._limit:
-            self._log.append(thread, rows)
+        if isinstance(ended, Call) and ended.ends_below(self._limit):
+            self._log.append(thread, ended)
             return
+        rows = rows_of([ended]) if isinstance(ended, Call) else ended
         applied, end = rows[:, AT["applied"]] > 0, rows[:, AT["end_version"]]
         thrown = (rows[:, AT["applied"]] < 0) & (end < self._limit) & (not self._crew.over.is_set())
         if (applied | thrown).any():
