@@ -5,9 +5,10 @@
 A run of each length is made in a fresh interpreter, and they take turns: `AsyncTrainer` (4 threads, `Quadratic` of 20
 weights, nothing injected, 50 steps a call) and `simulate` (8 workers, exponential durations). Equal: everything but
 the number of updates. Timed is `fit`, or `simulate`, after a warm-up; short runs are made again until they have taken
-a tenth of a second, each from the start, and their mean counts. `updates 1000` in the name of a ratio stands for the
-first length. `MB more` is by how much the process had grown when the trace of its first timed run was there (resident
-memory), so it holds the trace and the log that it is a view of; of short runs it is rather what a run needs once.
+a tenth of a second, each from the start, and their mean counts: they find the memory there that they had before, a
+long run has to ask for it. `updates 1000` in the name of a ratio stands for the first length. `MB more` is by how much
+the process had grown when the trace of its first timed run was there (resident memory), so it holds the trace and the
+log that it is a view of; of short runs it is rather what a run needs once.
 
 The second table is about one sound log of `--rows` gradients: the schedule of eight simulated workers, with losses,
 places and gaps that are made up (no arithmetic would change what drawing them costs). Every look is at a trace of its

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from asyncsgd_edu import Digits, Quadratic
+from asyncsgd_edu import Digits, Problem, Quadratic, Rosenbrock
 from asyncsgd_edu.problems.catalogue import PROBLEMS, make_problem
 
 pytestmark = pytest.mark.usefixtures("eight_devices")
@@ -46,6 +46,33 @@ def test_gradient_of_the_quadratic_is_its_formula():
     np.testing.assert_allclose(gradient, [1.0, 0.5, 2.0] * weights + 0.3 * noise, rtol=1e-6)
     np.testing.assert_allclose(loss, 0.5 * (1 + 0.5 * 4 + 2 * 0.25) + 0.3 * noise @ weights, rtol=1e-6)
     assert problem.evaluate([weights])["loss"] == pytest.approx(1.75)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    "problem",
+    [*(Quadratic(curvatures=np.geomspace(0.1, 9, size)) for size in (1, 2, 20, 300)), Rosenbrock(a=1.3)],
+    ids=lambda problem: f"{problem.name}-{problem.initial(0)[0].size}",
+)
+def test_losses_of_many_places_are_those_of_each_to_the_bit(problem, order):
+    size, chance = problem.initial(0)[0].size, np.random.default_rng(0)
+    places = chance.standard_normal((500, size)) * 10.0 ** chance.integers(-8, 9, (500, 1))
+    places[::100] = [[np.inf], [np.nan], [1e200], [0.0], [-np.inf]]
+    with np.errstate(over="ignore", invalid="ignore"):
+        together = problem.losses([np.asarray(places, order=order)])
+        one_by_one = Problem.losses(problem, [places])
+    assert together.dtype == one_by_one.dtype == np.float64
+    assert np.array_equal(together, one_by_one, equal_nan=True)
+    assert len(np.unique(together)) > 400
+
+
+def test_losses_of_a_problem_without_a_formula_are_its_evaluations():
+    problem = Digits("linear")
+    weights, bias = problem.initial(0)
+    losses = problem.losses([np.stack([weights, 2 * weights]), np.stack([bias, bias + 1])])
+    assert losses.tolist() == [problem.evaluate(at)["loss"] for at in ([weights, bias], [2 * weights, bias + 1])]
+    with pytest.raises(ValueError, match="longer than"):
+        problem.losses([weights[None], np.stack([bias, bias])])
 
 
 def test_gradient_of_the_linear_digits_is_the_softmax_formula():

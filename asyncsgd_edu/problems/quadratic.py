@@ -69,10 +69,13 @@ class Quadratic(Problem):
     def evaluate(self, parameters: Sequence[np.ndarray]) -> dict[str, float]:
         """`loss` without the noise, and the `distance` from the minimum."""
         weights = np.asarray(parameters[0], np.float64)
-        return {
-            "loss": float(0.5 * np.sum(self.curvatures * weights**2)),
-            "distance": float(np.sqrt(np.sum(weights**2))),
-        }
+        return {"loss": float(self.losses([weights[None]])[0]), "distance": float(np.sqrt(np.sum(weights**2)))}
+
+    def losses(self, parameters: Sequence[np.ndarray]) -> np.ndarray:
+        """`loss` of `evaluate` at many places, for weights of shape [places, dimension]; float64 [places]."""
+        # Place after place in memory: else the order of a sum, and its last bits, would go with their number.
+        weights = np.ascontiguousarray(parameters[0], np.float64)
+        return np.asarray(0.5 * np.sum(self.curvatures * weights**2, axis=1))
 
     def curvature(self, parameters: Sequence[Any]) -> list[np.ndarray]:
         """The curvatures, the same everywhere."""

@@ -62,14 +62,20 @@ class Rosenbrock(Problem):
         (point,) = parameters
         x, y = point[0], point[1]
         tilt = self.noise * tf.reduce_mean(batch[0], axis=0)
-        return tf.square(self.a - x) + self.b * tf.square(y - tf.square(x)) + tf.reduce_sum(tilt * point)
+        # One sum: of three terms added one by one a graph adds the last first, and eager code does not.
+        return tf.reduce_sum(tf.stack([tf.square(self.a - x), self.b * tf.square(y - tf.square(x))]) + tilt * point)
 
     def evaluate(self, parameters: Sequence[np.ndarray]) -> dict[str, float]:
         """`loss` without the noise, and the `distance` from the minimum."""
-        x, y = np.asarray(parameters[0], np.float64)
+        point = np.asarray(parameters[0], np.float64)
+        distance = math.hypot(point[0] - self.a, point[1] - self.a**2)
+        return {"loss": float(self.losses([point[None]])[0]), "distance": distance}
+
+    def losses(self, parameters: Sequence[np.ndarray]) -> np.ndarray:
+        """`loss` of `evaluate` at many places, for points of shape [places, 2]; float64 [places]."""
+        x, y = np.asarray(parameters[0], np.float64).T
         with np.errstate(over="ignore"):
-            loss = (self.a - x) ** 2 + self.b * (y - x**2) ** 2
-        return {"loss": float(loss), "distance": math.hypot(x - self.a, y - self.a**2)}
+            return np.asarray((self.a - x) ** 2 + self.b * (y - x**2) ** 2)
 
     def curvature(self, parameters: Sequence[Any]) -> list[Any]:
         """Diagonal of the Hessian: 2 + 4 b (3 x^2 - y) and 2 b; shape [2]."""

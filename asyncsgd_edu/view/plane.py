@@ -38,13 +38,9 @@ def losses(problem: "Problem", places: np.ndarray, seed: int = 0) -> Floats:
     """What the problem says of each of the places, of shape [places, 2]; float64 [places]."""
     shapes = [value.shape for value in problem.initial(seed)]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
-
-    def loss(place: np.ndarray) -> float:
-        parts = np.split(place, ends)
-        return problem.evaluate([part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)])["loss"]
-
+    parts = np.split(np.asarray(places, np.float64), ends, axis=1)
     with np.errstate(over="ignore", invalid="ignore"):  # What has diverged is infinitely high, and no fault.
-        return np.array([loss(place) for place in np.asarray(places, np.float64)], np.float64)
+        return problem.losses([part.reshape(len(places), *shape) for part, shape in zip(parts, shapes, strict=True)])
 
 
 def frame(places: Sequence[np.ndarray]) -> list[tuple[float, float]]:
