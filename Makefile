@@ -3,6 +3,7 @@
 #   make test     everything: lint, types, unit tests, doctests, notebooks, a real browser
 #   make check    lint, types, doctests, and the tests that need neither a browser nor long: some minutes
 #   make format   lay out the code and strip the notebooks
+#   make bench    every benchmark, one after the other: half an hour, on a machine that does nothing else
 #   make screenshot  make the README's picture anew
 #   make clean    remove .venv and what the tools left
 
@@ -17,7 +18,7 @@ ARGS ?=
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: lab test check lint types unit doctest nbval format screenshot clean constraints
+.PHONY: lab test check lint types unit doctest nbval format bench screenshot clean constraints
 
 lab: $(STAMP)
 	@$(BIN)/python -m asyncsgd_edu lab $(ARGS)
@@ -49,6 +50,11 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	# Keeps the outputs of cells tagged keep_output, those that nbval compares, and the counts that it wants with them.
 	$(BIN)/nbstripout --keep-count $(NOTEBOOKS)
+
+bench: $(STAMP)
+	@for each in recipe steps towers stamps simulator live_view latency starting growth trace_file; do \
+	  echo; echo "benchmarks/$$each.py"; $(BIN)/python benchmarks/$$each.py || exit 1; \
+	done
 
 screenshot: $(STAMP)
 	$(BIN)/python docs/screenshot.py
