@@ -26,7 +26,7 @@ from turns import Found, Row, Table, at_least_one, command, show
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from browser import DASHBOARD, Notebook, chromium, find_chromium, jupyterlab
+from browser import DASHBOARD, STOPPED, Notebook, chromium, find_chromium, jupyterlab
 
 THREADS = 8
 LAB = """\
@@ -36,23 +36,9 @@ lab"""
 # Conditions, JavaScript of `lab`, the dashboard. That a line is drawn is asked of its path, not of plotly's numbers.
 DRAWN = """[...lab.querySelectorAll('.scatterlayer .trace')].some(g =>
     g.__data__?.[0]?.trace?.name?.startsWith('this run') && g.querySelector('.js-line')?.getAttribute('d'))"""
-STOPPED = "[...lab.querySelectorAll('.widget-html-content b')].some(b => b.textContent === 'stopped')"
 READOUT = "lab.querySelector('.slider-readout, .widget-readout').textContent"
 PREDICTED = """[...lab.querySelectorAll('.widget-html-content')]
     .find(e => e.textContent.startsWith('Predicted')).textContent"""
-# Puts the milliseconds from the next such event to the frame in which the condition is met into `window.waited`.
-WATCH = """() => {{
-    const lab = {dashboard}, before = {before};
-    let pressed = null;
-    window.waited = null;
-    document.addEventListener('{event}', e => {{ pressed = e.timeStamp; }}, {{capture: true, once: true}});
-    const observer = new MutationObserver(() => {{
-        if (pressed === null || !({condition})) return;
-        observer.disconnect();
-        requestAnimationFrame(() => {{ window.waited = performance.now() - pressed; }});
-    }});
-    observer.observe(lab, {{subtree: true, childList: true, characterData: true, attributes: true}});
-}}"""
 BARS = {
     "Run again": 500,
     "Run, changed": 500,
@@ -75,37 +61,24 @@ class Person:
     def run(self) -> float:
         """Press Run and wait for the first point of the line."""
         self.page.wait_for_function(f"() => {{ const lab = {DASHBOARD}; return !({DRAWN}); }}", timeout=1000 * LONGEST)
-        self._watch("click", DRAWN)
-        self.notebook.press("Run", LONGEST)
-        return self._waited()
+        return self.notebook.clock(lambda: self.notebook.press("Run", LONGEST), "click", DRAWN)
 
     def stop(self) -> float:
         """Press Stop and wait for the word."""
-        self._watch("click", STOPPED)
-        self.notebook.press("Stop", LONGEST)
-        return self._waited()
+        return self.notebook.clock(lambda: self.notebook.press("Stop", LONGEST), "click", STOPPED)
 
     def slide(self, label: str) -> float:
         """Move the slider of threads by one, with a key, and wait for another text of the label."""
         # Fetched before: focus is no part of the move.
         self.notebook.field("Threads").locator(".noUi-handle").last.focus()
-        self._watch("keydown", f"{label} !== before", label)
-        self.page.keyboard.press("ArrowRight" if self.right else "ArrowLeft")
+        key = "ArrowRight" if self.right else "ArrowLeft"
         self.right = not self.right
-        return self._waited()
+        return self.notebook.clock(lambda: self.page.keyboard.press(key), "keydown", f"{label} !== before", label)
 
     def reset(self) -> None:
         """Press Reset and wait until it is done."""
         self.notebook.press("Reset", LONGEST)
         self.notebook.await_text("ready · version 0", LONGEST)
-
-    def _watch(self, event: str, condition: str, before: str = "null") -> None:
-        self.page.evaluate(WATCH.format(dashboard=DASHBOARD, event=event, condition=condition, before=before))
-
-    def _waited(self) -> float:
-        return float(
-            self.page.wait_for_function("() => window.waited", timeout=1000 * LONGEST, polling=100).json_value()
-        )
 
 
 def one_turn(person: Person, found: Found) -> None:

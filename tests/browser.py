@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,21 @@ CUT_OFF = f"""() => {{
     const narrow = [...output.querySelectorAll('button, .widget-label, .widget-html-content')].filter(
         e => e.scrollWidth > e.clientWidth + 1);
     return [...new Set([...beyond, ...narrow].map(e => e.textContent.trim()).filter(words => words))];
+}}"""
+# The status line's word for a run that was stopped; `lab` is the dashboard.
+STOPPED = "[...lab.querySelectorAll('.widget-html-content b')].some(b => b.textContent === 'stopped')"
+# Puts the milliseconds from the next such event to the frame in which the condition is met into `window.waited`.
+WATCH = """() => {{
+    const lab = {dashboard}, before = {before};
+    let pressed = null;
+    window.waited = null;
+    document.addEventListener('{event}', e => {{ pressed = e.timeStamp; }}, {{capture: true, once: true}});
+    const observer = new MutationObserver(() => {{
+        if (pressed === null || !({condition})) return;
+        observer.disconnect();
+        requestAnimationFrame(() => {{ window.waited = performance.now() - pressed; }});
+    }});
+    observer.observe(lab, {{subtree: true, childList: true, characterData: true, attributes: true}});
 }}"""
 START = 120  # Seconds that a server, a page or a kernel may take to come up on a loaded machine.
 
@@ -170,6 +185,20 @@ class Notebook:
     def press(self, name: str, seconds: float = 30) -> None:
         """Press a button once it can be pressed."""
         self.button(name).click(timeout=1000 * seconds)
+
+    def clock(self, act: Callable[[], None], event: str, condition: str, before: str = "null") -> float:
+        """Milliseconds from the event that `act` causes to the frame that meets the condition, by the page's own clock.
+
+        Condition and before are JavaScript of `lab`, the dashboard; the condition is asked at each change of it.
+        """
+        self.page.evaluate(WATCH.format(dashboard=DASHBOARD, event=event, condition=condition, before=before))
+        act()
+        return float(self.page.wait_for_function("() => window.waited", timeout=1000 * START, polling=100).json_value())
+
+    def slow_down(self, times: float) -> None:
+        """Have the page run so many times slower than this machine could."""
+        session = self.page.context.new_cdp_session(self.page)
+        session.send("Emulation.setCPUThrottlingRate", {"rate": times})
 
     def field(self, label: str) -> Locator:
         """The control with that label."""

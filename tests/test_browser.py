@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import Notebook, chromium, find_chromium, jupyterlab
+from browser import STOPPED, Notebook, chromium, find_chromium, jupyterlab
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -195,4 +195,22 @@ def test_a_long_replay_is_paused_and_stopped(first_notebook: Notebook) -> None:
     lab.press("Stop")
     says_what_the_trace_says(lab, "stopped")
     assert lab.ask("print(0 < lab.trace.version < 500_000, lab.wait(0))").split() == ["True", "True"]
+    assert lab.errors == []
+
+
+def test_stop_is_prompt_where_the_page_is_slow(first_notebook: Notebook) -> None:
+    lab = first_notebook
+    lab.run_all(300)
+    lab.slide("Threads", 8)
+    lab.choose("Injected duration", "exponential")
+    lab.type("Updates", 100_000)
+    lab.slow_down(4)
+    lab.press("Run", 60)
+    # Long enough that frames which are not waited for would pile up.
+    lab.await_number(r"running · version (\d+) of \d+", 3000, 300)
+    assert lab.clock(lambda: lab.press("Stop"), "click", STOPPED) < 2000  # Milliseconds, as is promised.
+    says_what_the_trace_says(lab, "stopped")
+    # Nothing is drawn after the words that was not meant to be: the picture has the whole run.
+    version = int(lab.ask("print(lab.trace.version)"))
+    assert lab.await_line("this run", ">", version - 1) == version
     assert lab.errors == []

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from dashboards import LONG, Gate, Held, Puppet, begin, behind, curve, done, says
 
-from asyncsgd_edu.trace import Trace
+from asyncsgd_edu.trace import Header, Trace
 from asyncsgd_edu.view.conductor import Conductor
 from asyncsgd_edu.view.configuration import Configuration
 from asyncsgd_edu.view.lab import Lab
 from asyncsgd_edu.view.live import LiveView
+from asyncsgd_edu.view.live_figure import LiveFigure
 from asyncsgd_edu.view.virtual import VirtualRun
 
 lab, virtual, puppets, held = dashboards.lab, dashboards.virtual, dashboards.puppets, dashboards.held
@@ -133,7 +134,7 @@ def test_callbacks_work_on_another_thread_and_all_is_done_on_one(lab: Lab, monke
     assert lab.wait(LONG)
     assert "<b>stopped</b>" in lab.status
     assert seen == {"asyncsgd-lab"}
-    assert "asyncsgd-lab" not in [thread.name for thread in threading.enumerate()]
+    assert "asyncsgd-lab" not in lab_threads()
 
 
 def test_reset_ends_a_run_and_clears_its_curve(lab: Lab, puppets: list[Puppet]) -> None:
@@ -177,6 +178,9 @@ def stopped(virtual: Lab, held: Held) -> tuple[Lab, Trace]:
 
 
 def lab_threads() -> list[str]:
+    for thread in threading.enumerate():
+        if thread.name == "asyncsgd-lab":
+            thread.join(LONG)  # It has said that it is done, and may still be on its way out.
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("asyncsgd")]
 
 
@@ -273,3 +277,45 @@ def test_the_arithmetic_is_done_on_the_one_thread_and_counts_as_nothing_before(
     virtual.run(wait=True)
     assert names == [("asyncsgd-lab", 0, "0 of 300")]
     assert (virtual._progress.value, virtual._count.value) == (300, "300 of 300")
+
+
+def test_what_is_expected_is_drawn_when_the_page_is_ready_and_only_the_last(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, asked = threading.Event(), threading.Event()
+
+    def ready(_: LiveFigure) -> bool:
+        asked.set()
+        return free.is_set()
+
+    monkeypatch.setattr(LiveFigure, "free", property(ready))
+    drawn: list[int] = []
+    expect = LiveView.expect
+
+    def noted(view: LiveView, coming: Header) -> None:
+        drawn.append(coming.workers)
+        expect(view, coming)
+
+    monkeypatch.setattr(LiveView, "expect", noted)
+    for threads in (3, 5, 7):
+        lab._controls["threads"].value = threads
+    assert asked.wait(LONG)
+    assert f"N - 1 = {threads - 1}" in lab.prediction  # The words do not wait.
+    assert drawn == []
+    free.set()
+    assert lab.wait(LONG)
+    assert drawn == [7]
+
+
+def test_no_frame_while_the_page_is_drawing_and_the_last_one_all_the_same(
+    lab: Lab, puppets: list[Puppet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LiveFigure, "free", property(lambda _: False))
+    puppet = begin(lab, puppets)
+    puppet.go(25)
+    assert done(lab)
+    assert curve(lab) == []
+    lab._stop.click()
+    assert lab.wait(LONG)
+    assert "<b>stopped</b> · version 25 of 60" in lab.status
+    assert curve(lab)[-1] == 25

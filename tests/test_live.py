@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from test_live_figure import messages, named
+from test_live_figure import Page, messages, named
 from test_series import make_trace, prefix, with_columns
 
 from asyncsgd_edu.trace import COLUMNS, Ended, Header, Trace
@@ -134,6 +134,49 @@ def test_the_pump_draws_to_the_last_row_and_ends(view: LiveView) -> None:
     assert "asyncsgd-live" not in [thread.name for thread in threading.enumerate()]
 
 
+def test_a_frame_waits_for_the_page_and_the_last_does_not(view: LiveView, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1e9]  # Later than the frame that the view was made with.
+    monkeypatch.setattr("asyncsgd_edu.view.live_figure.time.monotonic", lambda: now[0])
+    page, trainer = Page(view.figure), Scripted(make_trace(10))
+    drawn = []
+    for answering in (False, False, True, False, False, True, False):
+        assert view.look(trainer) == "running"
+        drawn.append(len(named(view, "this run<br>").x))
+        if answering:
+            page.answer()
+    assert drawn == [1, 1, 1, 4, 4, 4, 7]
+    assert view.digest.version == 7  # The words are of the same rows as the picture.
+    trainer.rows = 10
+    assert view.look(trainer) == "finished"
+    view.finish()
+    assert len(named(view, "this run<br>").x) == 10
+
+
+def test_without_an_answer_a_frame_goes_after_two_seconds(view: LiveView, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1e9]  # Later than the frame that the view was made with.
+    monkeypatch.setattr("asyncsgd_edu.view.live_figure.time.monotonic", lambda: now[0])
+    Page(view.figure)
+    trainer, drawn = Scripted(make_trace(100)), []
+    for _ in range(12):
+        view.look(trainer)
+        now[0] += 0.5
+        drawn.append(len(named(view, "this run<br>").x))
+    assert drawn == [1, 1, 1, 1, 5, 5, 5, 5, 9, 9, 9, 9]
+
+
+def test_no_frame_goes_before_the_first_row(view: LiveView) -> None:
+    class Slow(Scripted):
+        state = "running"
+
+        @property
+        def trace(self) -> Trace:
+            return prefix(self.whole, 0)
+
+    view.look(Slow(make_trace(5)))
+    assert view.frames == 0
+    assert view.shown is None
+
+
 def test_a_paused_run_is_watched_but_not_drawn_again(view: LiveView) -> None:
     looks = threading.Semaphore(0)
 
@@ -196,20 +239,24 @@ def test_an_error_in_the_pump_is_shown(view: LiveView) -> None:
     assert "the view failed: RuntimeError: the log &lt;broke&gt;" in view.text.value
 
 
-def test_the_last_frame_is_sent_again_whole(view: LiveView) -> None:
+def test_the_last_frame_goes_whole_and_once(view: LiveView) -> None:
+    Page(view.figure)
     trainer = Scripted(make_trace(60))
-    trainer.rows = 59
+    trainer.rows = 58
     sent = messages(view.figure)
-    view.look(trainer)
-    before = len(sent)
-    assert view.look(trainer) == "finished"
-    curves = [
-        state["_py2js_update"]["style_data"]["y"]  # type: ignore[index]
-        for state in sent[before:]
-        if state.get("_py2js_update")
-    ]
-    assert len(curves[-1]) == len(view.figure.data)
-    assert any("_widget_data" in state for state in sent[before:])
+    assert [view.look(trainer) for _ in range(3)] == ["running", "running", "finished"]
+    assert len(named(view, "this run<br>").x) == 59  # The page has not drawn it yet.
+    for _ in range(2):  # Also where nothing has changed since.
+        before = len(sent)
+        view.finish()
+        (curves,) = [
+            state["_py2js_update"]["style_data"]["y"]  # type: ignore[index]
+            for state in sent[before:]
+            if state.get("_py2js_update")
+        ]
+        assert len(curves) == len(view.figure.data)
+        assert max(len(curve["shape"]) and curve["shape"][0] for curve in curves if isinstance(curve, dict)) >= 60
+        assert any("_widget_data" in state for state in sent[before:])
 
 
 def test_it_shows_itself_with_the_present_picture(view: LiveView) -> None:

@@ -18,6 +18,7 @@ from asyncsgd_edu.view.live_figure import (
     frame,
     wrapped,
 )
+from asyncsgd_edu.view.pace import PATIENCE
 
 
 @pytest.fixture
@@ -36,6 +37,24 @@ def messages(figure: LiveFigure) -> list[dict[str, object]]:
     sent: list[dict[str, object]] = []
     figure._send = lambda msg, buffers=None: sent.append(dict(msg.get("state", {})))  # noqa: ARG005
     return sent
+
+
+class Page:
+    """A page on a figure that answers when the test says so, as plotly's does after it has drawn."""
+
+    def __init__(self, figure: LiveFigure) -> None:
+        self.figure = figure
+        self.answer()  # As it opens.
+
+    @property
+    def newest(self) -> int:
+        """The number of the last frame that was sent."""
+        return int(self.figure._last_trace_edit_id)
+
+    def answer(self, number: int | None = None) -> None:
+        """Say that the newest frame has been drawn, or frame `number`."""
+        edit = self.newest if number is None else number
+        self.figure.set_state({"_js2py_traceDeltas": {"trace_deltas": [], "trace_edit_id": edit}})
 
 
 def test_the_figure_says_what_was_injected(view: LiveView) -> None:
@@ -167,3 +186,43 @@ def test_a_new_view_is_fitted_to_its_width_once(view: LiveView) -> None:
         view.figure.set_state({"_js2py_traceDeltas": {"trace_deltas": [], "trace_edit_id": 0}})
     fits = [state["_py2js_relayout"] for state in sent if state.get("_py2js_relayout")]
     assert [fit["relayout_data"] for fit in fits] == [{"autosize": True}]  # type: ignore[index]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The one second that the figure's clock shows; the test moves it."""
+    now = [100.0]
+    monkeypatch.setattr("asyncsgd_edu.view.live_figure.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_a_figure_is_free_once_its_page_has_drawn_the_last_frame(view: LiveView, clock: list[float]) -> None:
+    for rows in (10, 20, 30):
+        view.draw(make_trace(rows))
+        assert view.figure.free  # Nobody is there.
+    page = Page(view.figure)
+    view.draw(make_trace(40))
+    first = page.newest
+    assert not view.figure.free
+    clock[0] += PATIENCE
+    assert view.figure.free
+    view.draw(make_trace(50))
+    page.answer(first)
+    assert not view.figure.free
+    page.answer()
+    clock[0] += 2 * PATIENCE
+    assert view.figure.free
+
+
+def test_a_frame_in_which_nothing_has_changed_needs_no_answer(view: LiveView, clock: list[float]) -> None:
+    trace = make_trace(40)
+    view.draw(trace)
+    Page(view.figure)
+    view.draw(trace)
+    assert view.figure.free
+
+
+def test_what_the_page_answers_is_not_sent_back(view: LiveView) -> None:
+    page, sent = Page(view.figure), messages(view.figure)
+    page.answer()
+    assert sent == []

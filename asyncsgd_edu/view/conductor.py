@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from asyncsgd_edu.view import panels
 from asyncsgd_edu.view.configuration import Configuration
-from asyncsgd_edu.view.live import GOING, INTERVAL, LiveView
+from asyncsgd_edu.view.live import GOING, INTERVAL, SOON, LiveView
 from asyncsgd_edu.view.live_figure import MOST_FINISHED, NO_RUN, Finished, wrapped
 from asyncsgd_edu.view.reports import REPLAYING, Report, Run, conditions
 from asyncsgd_edu.view.series import Digest
@@ -23,7 +23,7 @@ from asyncsgd_edu.view.virtual import VirtualRun
 
 if TYPE_CHECKING:
     from asyncsgd_edu.engines.trainer import Trainer
-    from asyncsgd_edu.trace import Trace
+    from asyncsgd_edu.trace import Header, Trace
 
 
 class Conductor:
@@ -45,7 +45,8 @@ class Conductor:
         self._made_of: Configuration | None = None
         self._running: Configuration | None = None
         self._after: int | None = None
-        self._watching, self._looked = False, 0.0
+        self._watching, self._looked, self._frames = False, 0.0, 0
+        self._coming: Header | None = None
         self._cancel = threading.Event()
         self._wake = threading.Condition()
         self._commands: deque[Callable[[], None]] = deque()
@@ -96,8 +97,9 @@ class Conductor:
 
     def expect(self, configuration: Configuration | None) -> None:
         """Show, while there is no run, what the laws say of this one; None for controls that cannot be run."""
-        coming = NO_RUN if configuration is None else configuration.header
-        self.post(lambda: self.view.expect(coming))
+        with self._wake:
+            self._coming = NO_RUN if configuration is None else configuration.header
+            self.post(self._expect)
 
     def post(self, command: Callable[[], None]) -> None:
         """Have `command` called on this thread."""
@@ -118,18 +120,21 @@ class Conductor:
     def _work(self) -> None:
         while True:
             with self._wake:
-                if not self._commands and not self._watching:
+                if not (self._commands or self._watching or self._coming):
                     self._thread = None
                     self._wake.notify_all()
                     return
                 if not self._commands:
-                    self._wake.wait(INTERVAL)
+                    beginning = self.view.frames == self._frames
+                    self._wake.wait(SOON if beginning or not self._watching else INTERVAL)
                 command = self._commands.popleft() if self._commands else None
             try:
                 if command is not None:
                     command()
                 if self._watching:
                     self._look()
+                elif self._coming:
+                    self._expect()
             except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to: the status line tells.
                 self._failed(error)
 
@@ -139,8 +144,7 @@ class Conductor:
         if not goes_on:
             self.trainer, self._made_of, self._after = None, None, None
             self._show_finished()
-            self.view.expect(configuration.header)
-            self.view.clear()
+            self.view.clear(configuration.header)
             self.trainer = configuration.trainer()
             self._made_of = configuration
         assert self.trainer is not None
@@ -150,11 +154,20 @@ class Conductor:
             self._running = None
             self._say(Report("stopped", first, first, target))
             return
-        self._report = Report("running", first, first, target)
+        self._report, self._frames = Report("running", first, first, target), self.view.frames
         self.trainer.start(updates=configuration.target)
         self._watching = True
         if isinstance(self.trainer, VirtualRun):
             self.post(self._advance)  # After what was posted meanwhile: a Stop comes first.
+
+    def _expect(self) -> None:
+        """Show what is expected once the page is ready: of a slider that is dragged, only where it has come to."""
+        if self._watching or not self.view.figure.free:
+            return
+        with self._wake:
+            coming, self._coming = self._coming, None
+        if coming is not None:
+            self.view.expect(coming)
 
     def _advance(self) -> None:
         """Do the arithmetic of a simulated schedule, unless it was stopped."""
@@ -171,9 +184,8 @@ class Conductor:
                 if not self._commands:
                     if self.trainer.state != "paused":
                         return False
-                    self._wake.wait()  # What is posted wakes it, a Stop included.
-                    continue
-                command = self._commands.popleft()
+                    self._wake.wait(INTERVAL)  # What is posted wakes it, a Stop included.
+                command = self._commands.popleft() if self._commands else self._look
             command()
         return True
 
@@ -181,15 +193,17 @@ class Conductor:
         assert self.trainer is not None
         state = self.view.look(self.trainer)
         shown, numbers = self.view.shown, self.view.digest
-        assert shown is not None
-        header = shown.header
         going = REPLAYING[state == "paused"] if isinstance(self.trainer, VirtualRun) else state
-        self._say(replace(
-            self._report, state=going if state in GOING else "evaluating", version=numbers.version,
-            staleness=panels.staleness_words(header, numbers), loss=panels.loss_words(header, numbers),
-            pace=self._running.prediction.pace(numbers.seconds, numbers.version) if self._running else "",
-            conditions=conditions(shown), accuracy=None,
-        ))  # fmt: skip
+        report = replace(self._report, state=going if state in GOING else "evaluating")
+        if shown is not None:  # The words say what the picture shows.
+            header = shown.header
+            report = replace(
+                report, version=numbers.version,
+                staleness=panels.staleness_words(header, numbers), loss=panels.loss_words(header, numbers),
+                pace=self._running.prediction.pace(numbers.seconds, numbers.version) if self._running else "",
+                conditions=conditions(shown), accuracy=None,
+            )  # fmt: skip
+        self._say(report)
         self._looked = time.monotonic()
         if state not in GOING:
             self._watching = False
@@ -218,6 +232,7 @@ class Conductor:
         self.runs = (*self.runs, run)
         self._after, self._running = number, None
         self._say(replace(self._report, state=state, accuracy=run.accuracy, problem=problem))
+        self.view.finish()  # After the words: a page takes long to draw, and whoever has pressed Stop waits for them.
 
     def _halt(self) -> None:
         if self.trainer is not None and self.trainer.state in GOING:

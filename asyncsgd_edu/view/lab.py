@@ -160,7 +160,7 @@ class Lab(widgets.VBox):
         pass
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        self._view.figure.settle()
+        self._view.figure.introduce()
         return super()._repr_mimebundle_(**kwargs)
 
     # --- widgets -----------------------------------------------------------

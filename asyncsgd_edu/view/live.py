@@ -1,7 +1,8 @@
 """A trace shown while it grows: one figure, made once, and one thread that draws.
 
 Workers never come here: they append to their trace, and the pump looks at it a few
-times a second. Everything drawn comes from `series` and `panels`, as in the static
+times a second. A frame goes out when the page has drawn the last one; the last frame of
+a run always does. Everything drawn comes from `series` and `panels`, as in the static
 figures.
 """
 
@@ -18,7 +19,8 @@ from asyncsgd_edu.trace import Header, Trace
 from asyncsgd_edu.view import panels, series, titles
 from asyncsgd_edu.view.live_figure import NO_RUN, Finished, LiveFigure, empty_frame, frame
 
-INTERVAL = 0.19  # Seconds between two frames, about five a second: a browser needs a tenth of one to draw it.
+INTERVAL = 0.19  # Seconds between two looks, and at least between two frames: about five a second.
+SOON = 0.03  # Seconds between two looks until there is a first frame: somebody has just pressed Run.
 PATIENCE = 60.0  # Seconds that a pump waits for a trainer that has not been started.
 GOING = ("running", "paused")
 
@@ -82,12 +84,14 @@ class LiveView:
         """Draw one frame of a trace and return the numbers that it shows. Raises TypeError for anything else."""
         titles.checked(trace)
         with self._drawing:
-            digest = self._growing(trace)
-            self.figure.show_frame(*frame(trace, digest, self._by, self.finished))
-            self._say(_sentence(trace, digest))
-            self._trace, self.digest = trace, digest
-            self.frames += 1
-            return digest
+            return self._draw(trace, self._growing(trace))
+
+    def _draw(self, trace: Trace, digest: series.Digest, *, whole: bool = False) -> series.Digest:
+        self.figure.show_frame(*frame(trace, digest, self._by, self.finished), whole=whole)
+        self._say(_sentence(trace, digest))
+        self._trace, self.digest = trace, digest
+        self.frames += 1
+        return digest
 
     def redraw(self) -> None:
         """Draw the present trace again, after a change of axis or of the finished runs."""
@@ -96,7 +100,7 @@ class LiveView:
                 self.clear()
             else:
                 self.draw(self._trace)
-                self.figure.repeat_frame()
+                self.figure.settle()
 
     def expect(self, coming: Header) -> None:
         """While no run is shown, draw what the laws say of one with that header."""
@@ -105,25 +109,36 @@ class LiveView:
             if self._trace is None:
                 self.clear()
 
-    def clear(self) -> None:
-        """Show no run (the finished ones stay), and what is expected of the one to come."""
+    def clear(self, coming: Header | None = None) -> None:
+        """Show no run (the finished ones stay), and what is expected of the one to come: of one with that header."""
         with self._drawing:
+            self._coming = coming or self._coming
             self._trace, self.digest = None, series.Digest()
             self._growing = series.Growing()
             self.figure.show_frame(*empty_frame(self._by, self.finished, self._coming))
-            self.figure.repeat_frame()
+            self.figure.settle()
             self._say("no updates yet")
 
     def look(self, trainer: Watched) -> str:
-        """Draw the trainer's trace if it has grown; return the trainer's state before that."""
+        """Draw the trainer's trace if it has grown and the page is ready for it.
+
+        Returns the trainer's state before that. Once the run has ended the trace is only read, and `finish` draws it.
+        """
         # The state first: what is read after the end of a run is all of it.
         state, trace = trainer.state, trainer.trace
         with self._drawing:
-            if self._trace is None or len(trace) != len(self._trace) or state not in GOING:
-                self.draw(trace)
             if state not in GOING:
-                self.figure.repeat_frame()
+                self._trace, self.digest = trace, self._growing(trace)
+            elif len(trace) != (0 if self._trace is None else len(self._trace)) and self.figure.free:
+                self.draw(trace)
         return state
+
+    def finish(self) -> None:
+        """Draw the last frame, whatever the page has still to draw: whole, and also for pages that are opened later."""
+        with self._drawing:
+            if self._trace is not None:
+                self._draw(self._trace, self.digest, whole=True)
+                self.figure.settle()
 
     def watch(self, trainer: Watched) -> None:
         """Draw the trainer's trace until its run ends; replaces a trainer that was watched before.
@@ -157,8 +172,11 @@ class LiveView:
             while trainer.state == "ready" and time.monotonic() < deadline:
                 if stop.wait(0.05):
                     return
-            while self.look(trainer) in GOING and not stop.wait(INTERVAL):
-                pass
+            first = self.frames
+            while self.look(trainer) in GOING:
+                if stop.wait(SOON if self.frames == first else INTERVAL):
+                    return
+            self.finish()
         except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to: whoever looks is told.
             self.show_error(error)
 
@@ -171,7 +189,7 @@ class LiveView:
         self.text.value = f'<b style="color:#B00020">{words}</b>' if alarm else words
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        self.figure.settle()
+        self.figure.introduce()
         return self.box._repr_mimebundle_(**kwargs)
 
 

@@ -7,28 +7,35 @@ at a trainer or starts a thread.
 import re
 import textwrap
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
 
 from asyncsgd_edu.trace import COLUMNS, Header, Trace
 from asyncsgd_edu.view import panels, predictions, series
+from asyncsgd_edu.view.pace import Pace
+from asyncsgd_edu.view.stand_in import stand_in
 from asyncsgd_edu.view.thinning import WINDOW
 from asyncsgd_edu.view.written import WRITTEN
+
+with stand_in("nbformat"):  # Plotly asks for its version alone.
+    from plotly.graph_objects import FigureWidget
 
 HEIGHT = 566
 COLUMN = 20  # Characters that the legend has room for where the page is narrow.
 LINE = 86  # Characters that a line across the figure has room for.
 MOST_FINISHED = 6
 MOST_LINES = 9  # Of the legend, for the finished runs: more would reach into the plot below.
-# After each frame the browser sends the settings that plotly.js filled in. Nothing here asks for them, and taking
-# them over would erase names and widths from what a reloaded page starts with.
-DEFAULTS = ("_js2py_traceDeltas", "_js2py_layoutDelta")
+# After each frame the browser sends the settings that plotly.js filled in, with the number of the edit that it has
+# drawn. The number is its answer. Taking the settings over would erase names and widths from what a reloaded page
+# starts with, and ipywidgets would send them back.
+ANSWER = "_js2py_traceDeltas"
+DEFAULTS = (ANSWER, "_js2py_layoutDelta")
 
 
 @dataclass(frozen=True)
@@ -41,19 +48,20 @@ class Finished:
     batch_size: int | None
 
 
-class LiveFigure(go.FigureWidget):
+class LiveFigure(FigureWidget):
     """A figure that another thread may update while the browser talks to it.
 
     plotly sends by setting a trait and then None. A message from the browser that is
     handled between the two merges them away, and the frame is lost. So one lock is
-    held around either.
+    held around either. `free` says whether the browser has drawn what it was sent.
     """
 
     def __init__(self) -> None:
         self._writing = threading.RLock()
         self._shown: dict[int, Mapping[str, Any]] = {}
         self._asked: dict[str, Any] = {}
-        self._new_view = False
+        self._new_view = self._whole = False
+        self._pace = Pace()
         super().__init__(_skeleton(), _layout())
         self._config = {"responsive": True, "displaylogo": False}
 
@@ -62,39 +70,63 @@ class LiveFigure(go.FigureWidget):
         with self._writing:
             super().set_state({name: value for name, value in sync_data.items() if name not in DEFAULTS})
             self._new_view |= "_view_count" in sync_data
-            if self._new_view and sync_data.get("_js2py_traceDeltas"):
+            answer = sync_data.get(ANSWER)
+            if answer:
+                self._pace.answered(answer["trace_edit_id"], time.monotonic())
+            if self._new_view and answer:
                 # A new view draws itself before it has its place on the page: have it fit its width again.
                 self._new_view = False
                 self._send_relayout_msg({"autosize": True})
 
-    def show_frame(self, data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> None:
-        """Show new data for each plotly trace, in one message."""
+    @property
+    def free(self) -> bool:
+        """Whether the next frame may go: see `Pace.free`."""
+        return self._pace.free(time.monotonic())
+
+    def show_frame(self, data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any], *, whole: bool = False) -> None:
+        """Show new data for each plotly trace, in one message: what has changed, or `whole`, all of it."""
         # Only what has changed since this method last asked for it: it is less work, and a zoom made by hand stays.
         asked = {name: value for name, value in layout.items() if self._asked.get(name, Undefined) != value}
         with self._writing:
+            old, self._shown, self._whole = self._shown, dict(enumerate(data)), whole
+            number_before = self._last_trace_edit_id
             with self.batch_update():
                 for number, (trace, properties) in enumerate(zip(self.data, data, strict=True)):
-                    before = self._shown.get(number, {})
+                    before = old.get(number, {})
                     for name, value in properties.items():
                         if not _same(before.get(name, Undefined), value):
                             trace[name] = value
                 for name, value in asked.items():
                     self.layout[name] = value
+            if whole and self._last_trace_edit_id == number_before:
+                self._send_update_msg({}, {})  # Where nothing has changed plotly sends nothing.
+            if self._last_trace_edit_id != number_before:
+                self._pace.sent(self._last_trace_edit_id, time.monotonic())
             self._asked.update(asked)
-            self._shown = dict(enumerate(data))
+            self._whole = False
 
-    def repeat_frame(self) -> None:
-        """Send the last frame once more, whole, also to browsers that open the page later."""
-        with self._writing:
+    def _send_update_msg(
+        self,
+        restyle_data: Mapping[str, Any],
+        relayout_data: Mapping[str, Any],
+        trace_indexes: Sequence[int] | None = None,
+        source_view_id: str | None = None,
+    ) -> None:
+        if self._whole:
             names = sorted({name for properties in self._shown.values() for name in properties})
-            restyle = {name: [p.get(name, Undefined) for p in self._shown.values()] for name in names}
-            self._send_update_msg(restyle, {}, list(self._shown))
+            restyle_data = {name: [p.get(name, Undefined) for p in self._shown.values()] for name in names}
+            trace_indexes = list(self._shown)
+        super()._send_update_msg(restyle_data, relayout_data, trace_indexes, source_view_id)
+
+    def introduce(self) -> None:
+        """Before it is shown: have the new view start from the present picture."""
+        with self._writing:
+            self._new_view = True
             self.settle()
 
     def settle(self) -> None:
         """Put the present picture into the state that a new view of this widget starts from."""
         with self._writing:
-            self._new_view = True
             self._widget_layout = deepcopy(self._layout_obj._props)
             self._widget_data = deepcopy(self._data)
 
@@ -213,7 +245,8 @@ def _layout() -> dict[str, Any]:
     title = {"showarrow": False, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom",
              "align": "left"}  # fmt: skip
     row = {"orientation": "h", "yanchor": "top", "font": {"size": 11}, "tracegroupgap": 0}
-    axis = {"automargin": False, "title": {"standoff": 4}}
+    # Labels have room: to look in each frame for those that have not takes a fifth of its time.
+    axis = {"automargin": False, "title": {"standoff": 4}, "ticklabeloverflow": "allow"}
     return {
         "template": "plotly_white", "height": HEIGHT, "autosize": True, "barmode": "overlay", "uirevision": "kept",
         "font": {"size": 12}, "margin": {"l": 64, "r": 12, "t": 50, "b": 92, "autoexpand": False},
