@@ -26,7 +26,8 @@ from turns import Found, Row, Table, at_least_one, command, show
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from browser import DASHBOARD, STOPPED, Notebook, chromium, find_chromium, jupyterlab
+from browser import DASHBOARD, STOPPED, Notebook
+from servers import chromium, find_chromium, jupyterlab
 
 THREADS = 8
 LAB = """\

@@ -12,7 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from browser import Notebook, chromium, find_chromium, jupyterlab  # noqa: E402 - the path comes first
+from browser import Notebook  # noqa: E402 - the path comes first
+from servers import chromium, find_chromium, jupyterlab  # noqa: E402
 
 
 def main(picture: Path) -> None:

@@ -172,3 +172,11 @@ class Held(Gate):
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Held:
     return Held(monkeypatch)
+
+
+def lab_threads() -> list[str]:
+    """Names of the threads of this package that live, once a dashboard that is done has left its own."""
+    for thread in threading.enumerate():
+        if thread.name == "asyncsgd-lab":
+            thread.join(LONG)  # It has said that it is done, and may still be on its way out.
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("asyncsgd")]

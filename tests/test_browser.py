@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import STOPPED, Notebook, chromium, find_chromium, jupyterlab
+from browser import STOPPED, Notebook
+from servers import chromium, find_chromium, jupyterlab
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
