@@ -54,7 +54,8 @@ def in_threads(count: int, updates: int, step: Callable[[int, int], object]) -> 
     """Call step(worker, number) from `count` threads, `updates` times in all."""
 
     def work(worker: int) -> None:
-        for number in range(updates // count):
+        # The first workers do one more where the updates do not divide.
+        for number in range(updates // count + (worker < updates % count)):
             step(worker, number)
 
     threads = [threading.Thread(target=work, args=(worker,)) for worker in range(count)]

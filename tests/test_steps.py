@@ -12,8 +12,9 @@ WIDTH = len(HEAD) + len(TAIL)
 APPLIED = AT["applied"] - AT["read_version"]
 
 
-def reports(count, refused_at=10**6, gradients=()):
-    """Reports of steps that say their number everywhere but in `applied`."""
+def reports(count, refused_at=10**6, gradients=(), hurried_at=10**6):
+    """Reports of steps that say their number everywhere but in `applied`; step `hurried_at` asks for haste."""
+    hurried = tf.Variable(False)
 
     @tf.function(autograph=False)
     def call(count):
@@ -21,9 +22,11 @@ def reports(count, refused_at=10**6, gradients=()):
             row = tf.tensor_scatter_nd_update(
                 tf.fill([WIDTH], tf.cast(i, tf.float64)), [[APPLIED]], [tf.cast(i < refused_at, tf.float64)]
             )
+            with tf.control_dependencies([hurried.assign(hurried.read_value() | (i >= hurried_at))]):
+                row = tf.identity(row)
             return tf.tile(row[None], [*gradients, 1]) if gradients else row
 
-        return one_by_one(step, count, [*gradients, WIDTH])
+        return one_by_one(step, count, [*gradients, WIDTH], hurried)
 
     return call(tf.constant(count, tf.int64)).numpy()
 
@@ -40,8 +43,13 @@ def test_the_first_step_that_is_not_applied_is_the_last(gradients, count, refuse
     assert first[:, APPLIED].tolist() == [float(i < refused_at) for i in range(made)]
 
 
+@pytest.mark.parametrize("at", [0, 2, 4])
+def test_once_in_haste_no_further_step_begins(at):
+    assert reports(5, hurried_at=at).shape == (at + 1, WIDTH)
+
+
 def test_a_step_begins_when_the_last_is_done():
-    total = tf.Variable(1.0, dtype=tf.float64)
+    total, calm = tf.Variable(1.0, dtype=tf.float64), tf.Variable(False)
 
     @tf.function(autograph=False)
     def call():
@@ -50,7 +58,7 @@ def test_a_step_begins_when_the_last_is_done():
             with tf.control_dependencies([total.assign(2 * seen + tf.cast(i, tf.float64))]):
                 return seen * tf.ones([WIDTH], tf.float64)
 
-        return one_by_one(step, 6, [WIDTH])
+        return one_by_one(step, 6, [WIDTH], calm)
 
     expected = [1.0]
     for i in range(5):

@@ -197,8 +197,10 @@ class Tower:
             return [keep, loss, *gradient]
 
         def steps(batch: tf.Tensor) -> tf.Tensor:
-            one = [len(HEAD) + len(TAIL)]
-            return one_by_one(lambda i: step(batch + tf.stack([tf.zeros_like(i), i])), steps_per_call, one)
+            def nth(i: tf.Tensor) -> tf.Tensor:
+                return step(batch + tf.stack([tf.zeros_like(i), i]))
+
+            return one_by_one(nth, steps_per_call, [len(HEAD) + len(TAIL)], shared.hurried)
 
         def graph(function: Callable[..., Any], *specs: tf.TypeSpec) -> Any:
             return tf.function(function, autograph=False).get_concrete_function(*specs)

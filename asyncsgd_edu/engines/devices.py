@@ -153,7 +153,7 @@ def check_devices(devices: object) -> tuple[str, ...]:
     >>> check_devices(["cpu:0"])
     ('/device:CPU:0',)
     """
-    if isinstance(devices, str) or not isinstance(devices, Sequence) or not devices:
+    if isinstance(devices, str | bytes) or not isinstance(devices, Sequence) or not devices:
         raise TypeError(f"devices must be a list of at least one device name, got {devices!r}")
     prepare()
     have = [d.name for d in tf.config.list_logical_devices()]

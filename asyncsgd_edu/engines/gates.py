@@ -24,6 +24,8 @@ class OpenGate:
     """
 
     def __init__(self) -> None:
+        # Told whether a call of several steps should end after the present one: a stop or a pause waits for it.
+        self.hurry: Callable[[bool], object] = lambda _: None
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._paused = False
@@ -79,6 +81,7 @@ class OpenGate:
 
     def open(self, workers: int, updates: int) -> None:
         """Make ready for a run of so many updates."""
+        self.hurry(False)
         with self._changed:
             self._stop.clear()
             self._paused, self._permits = False, 0
@@ -88,18 +91,21 @@ class OpenGate:
 
     def stop(self) -> None:
         """Send every worker home, now and when it next comes to the gate."""
+        self.hurry(True)
         with self._changed:
             self._stop.set()
             self._changed.notify_all()
 
     def pause(self) -> None:
         """Let no update through from now on; waits for those that are being made, or for a stop."""
+        self.hurry(True)
         with self._changed:
             self._paused, self._permits = True, 0
             self._changed.wait_for(lambda: not self._inside or self._stop.is_set())
 
     def resume(self) -> None:
         """End a pause."""
+        self.hurry(self.stopped)
         with self._changed:
             self._paused = False
             self._changed.notify_all()

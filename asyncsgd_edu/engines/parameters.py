@@ -89,6 +89,7 @@ class SharedParameters:
             self._started = tf.Variable(0, dtype=tf.int64, name="started")
             self._landed = tf.Variable(0, dtype=tf.int64, name="landed")
             self._limit = tf.Variable(0, dtype=tf.int64, name="limit")
+            self.hurried = tf.Variable(False, name="hurried")
             self._section = tf.CriticalSection(name="parameters")
         state = [*held, *optimizer.variables, *(correction.state if correction else ())]
         self._first = [(variable, np.array(variable.numpy())) for variable in state]
@@ -200,6 +201,10 @@ class SharedParameters:
             raise ValueError(f"updates under {self.access} access must be at most {MOST_STAMPED} in all, got {limit}")
         self._started.assign(self._landed)
         self._limit.assign(limit)
+
+    def hurry(self, wanted: bool) -> None:
+        """Say whether calls of several steps end after the present one."""
+        self.hurried.assign(wanted)
 
     def close(self) -> None:
         """Let no further update in, whoever may still come."""

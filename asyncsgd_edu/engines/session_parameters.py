@@ -116,6 +116,9 @@ class SessionParameters:
         """Let updates in up to version `limit`, none before this; call with no worker about."""
         self._run(self._allow, {self._new_limit: limit})
 
+    def hurry(self, wanted: bool) -> None:
+        """Nothing: a call is one step here."""
+
     def close(self) -> None:
         """Let no further update in, whoever may still come."""
         self._run(self._close)

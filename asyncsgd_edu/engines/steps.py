@@ -29,11 +29,13 @@ def check_steps(steps_per_call: int, waits: bool) -> int:
     return steps_per_call
 
 
-def one_by_one(step: Callable[[tf.Tensor], tf.Tensor], count: int | tf.Tensor, shape: Sequence[int]) -> tf.Tensor:
+def one_by_one(
+    step: Callable[[tf.Tensor], tf.Tensor], count: int | tf.Tensor, shape: Sequence[int], hurried: tf.Variable
+) -> tf.Tensor:
     """Reports of step(0), step(1), ..., each begun when the last is done: float64 of shape [n, *shape] (graph op).
 
-    They are `count` in all, or fewer: the first that is not applied ends them and is reported too. A report ends
-    with a TAIL, that of its last gradient if it is of several.
+    They are `count` in all, or fewer: the first that is not applied ends them and is reported too, and once `hurried`
+    is true no further one begins. A report ends with a TAIL, that of its last gradient if it is of several.
     """
     applied = ROW.index("applied") - len(ROW)
 
@@ -44,5 +46,9 @@ def one_by_one(step: Callable[[tf.Tensor], tf.Tensor], count: int | tf.Tensor, s
     reports = tf.TensorArray(tf.float64, size=tf.cast(count, tf.int32), element_shape=shape)
     start = (tf.zeros([], tf.int64), tf.constant(True), reports)
     last = tf.cast(count, tf.int64)
-    done, _, reports = tf.while_loop(lambda i, going, _: (i < last) & going, another, start, parallel_iterations=1)
+
+    def goes_on(i: tf.Tensor, going: tf.Tensor, _: tf.TensorArray) -> tf.Tensor:
+        return (i < last) & going & ((i < 1) | ~hurried.read_value())
+
+    done, _, reports = tf.while_loop(goes_on, another, start, parallel_iterations=1)
     return reports.stack()[:done]

@@ -99,7 +99,8 @@ class TowerTrainer(Trainer):
         def steps(first: tf.Tensor) -> tf.Tensor:
             if self.steps_per_call == 1:
                 return step(first[0])
-            return one_by_one(lambda i: step(first[0] + i), first[1], [len(places), len(HEAD) + len(TAIL)])
+            shape = [len(places), len(HEAD) + len(TAIL)]
+            return one_by_one(lambda i: step(first[0] + i), first[1], shape, shared.hurried)
 
         number, first_of = tf.TensorSpec([], tf.int64), tf.TensorSpec([2], tf.int64)
         shapes = [tf.TensorSpec(v.shape, v.dtype) for v in shared.variables]

@@ -40,7 +40,7 @@ class Trainer(ABC):
         self.gate = gate if gate is not None else OpenGate()
         if not isinstance(self.gate, OpenGate):
             raise TypeError(f"gate must be None, an OpenGate or a ScriptedGate, got {gate!r}")
-        self._shared = parameters
+        self._shared, self.gate.hurry = parameters, parameters.hurry
         self._changing = threading.RLock()
         self._thread_count = threads
         self._fresh()
@@ -88,7 +88,7 @@ class Trainer(ABC):
         """The version log so far; may be read at any time, and is a consistent prefix."""
         ended = self._ended  # Before the columns: an ended run must not lack its last rows.
         columns = self._log.columns()
-        whole = ended.how != "running" and not (ended.how == "failed" and self._unlogged())
+        whole = ended.how != "running" and not self._unlogged()
         parameters = self._shared.values() if whole else None
         return Trace(replace(self.header, ended=ended), columns, parameters)
 

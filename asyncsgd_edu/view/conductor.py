@@ -139,6 +139,7 @@ class Conductor:
                 self._failed(error)
 
     def _begin(self, configuration: Configuration, cancel: threading.Event) -> None:
+        self._running = configuration  # What failed meanwhile, as a last frame may, has said that there is none.
         goes_on = self.trainer is not None and configuration.goes_on_from(self._made_of)
         self._say(Report("building"))
         if not goes_on:

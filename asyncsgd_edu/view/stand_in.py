@@ -44,10 +44,11 @@ def stand_in(name: str) -> Iterator[None]:
     >>> type(tabnanny).__name__, tabnanny.check.__name__  # Asked for, it is loaded.
     ('StandIn', 'check')
     """
-    if name in sys.modules or find_spec(name) is None:
+    if name in sys.modules or (spec := find_spec(name)) is None:
         yield
         return
     standing = StandIn(name)
+    standing.__spec__ = spec  # Others may look for the package meanwhile.
     sys.modules[name] = standing
     try:
         yield
