@@ -13,7 +13,9 @@ warm: a first run has loaded TensorFlow, and is reported apart. `Stop` is until 
 readout` is until the number beside the slider has changed, which the page does alone; `slider, predicted` until what
 the laws say of it has, which takes the kernel's answer; both also while a run goes on. Each turn measures all of them.
 
-Bars: Run 500 ms, Stop 2,000 ms, a slider 100 ms, by the median; the worst is shown beside it.
+Bars: Run 500 ms, Stop 2,000 ms, a slider 100 ms, by the median; the worst is shown beside it. `Run, changed` misses
+its bar on two cores (575 to 690 ms, where `Run again` takes 210 to 320): most of the difference is TensorFlow's, which
+traces and optimizes the graphs of the new trainer and runs each once, so that no worker's first step is slow.
 """
 
 import json
