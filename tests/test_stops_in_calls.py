@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from asyncsgd_edu import AsyncTrainer, Quadratic, TowerTrainer, Trace
+from asyncsgd_edu import AsyncTrainer, OpenGate, Quadratic, TowerTrainer, Trace
 
 pytestmark = pytest.mark.usefixtures("eight_devices")
 LONG = 60
@@ -41,14 +41,14 @@ def met(make):
     """A run of a trainer with fifty steps a call that is deep in its first, and is let go when it is in a hurry."""
     problem = Met()
     trainer = make(problem)
-    hurry, problem.met = trainer.gate.hurry, True
+    hurry, problem.met = trainer._shared.hurry, True
 
     def let_go(wanted):
         hurry(wanted)
         if wanted:
             problem.go_on.set()
 
-    trainer.gate.hurry = let_go
+    trainer._shared.hurry = let_go
     return trainer, problem
 
 
@@ -86,3 +86,13 @@ def test_a_pause_ends_a_call_of_many_steps_and_the_run_goes_on_after_it(make):
     trace = trainer.wait(LONG)
     assert trace.audit() == []
     assert trace.batch.tolist() == list(range(120))
+
+
+def test_a_gate_that_serves_one_trainer_after_another_hurries_the_one_that_runs():
+    gate = OpenGate()
+    first, second = (AsyncTrainer(Quadratic(), workers=1, steps_per_call=5, gate=gate) for _ in range(2))
+    first.fit(20)
+    assert (bool(first._shared.hurried), bool(second._shared.hurried)) == (True, False)
+    second.fit(20)
+    first.fit(20)
+    assert first.trace.batch.tolist() == list(range(40))

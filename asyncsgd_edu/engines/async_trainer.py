@@ -18,7 +18,7 @@ from asyncsgd_edu.engines.correction import Correction
 from asyncsgd_edu.engines.devices import places_of_workers
 from asyncsgd_edu.engines.gates import OpenGate
 from asyncsgd_edu.engines.headers import header_of
-from asyncsgd_edu.engines.log import AT, HEAD, TAIL, Call, rows_of
+from asyncsgd_edu.engines.log import AT, WIDTH, Call, rows_of
 from asyncsgd_edu.engines.meeting import Late, Meeting, NoMeeting
 from asyncsgd_edu.engines.parameters import Applied, SharedParameters, after, packed
 from asyncsgd_edu.engines.steps import check_steps, one_by_one
@@ -200,7 +200,7 @@ class Tower:
             def nth(i: tf.Tensor) -> tf.Tensor:
                 return step(batch + tf.stack([tf.zeros_like(i), i]))
 
-            return one_by_one(nth, steps_per_call, [len(HEAD) + len(TAIL)], shared.hurried)
+            return one_by_one(nth, steps_per_call, [WIDTH], shared.hurried)
 
         def graph(function: Callable[..., Any], *specs: tf.TypeSpec) -> Any:
             return tf.function(function, autograph=False).get_concrete_function(*specs)

@@ -24,7 +24,7 @@ class OpenGate:
     """
 
     def __init__(self) -> None:
-        # Told whether a call of several steps should end after the present one: a stop or a pause waits for it.
+        # Of the trainer whose run this is: told whether calls of several steps end early, as a stop or a pause waits.
         self.hurry: Callable[[bool], object] = lambda _: None
         self._changed = threading.Condition()
         self._stop = threading.Event()

@@ -23,7 +23,9 @@ HEAD = ("read_version", "read_spread", "read_time", "ready_time", "loss")
 TAIL = ("end_version", "applied", "apply_time")
 ROW = ("worker", "batch", *HEAD, *TAIL)
 AT = {name: place for place, name in enumerate(ROW)}
-CHUNK = 4096
+FROM_END = {name: place - len(ROW) for name, place in AT.items()}  # In a report too, which lacks worker and batch.
+WIDTH = len(HEAD) + len(TAIL)  # Of the report of one gradient that has ended.
+CHUNK = 4096  # What a thread has logged is merged at the latest when there is so much of it.
 
 
 class Call(NamedTuple):
@@ -43,7 +45,8 @@ class Call(NamedTuple):
 
     def ends_below(self, limit: int) -> bool:
         """Whether all of these whole steps were applied, and the version after them is below `limit`."""
-        return bool(self.numbers.item(-2) > 0 and self.numbers.item(-3) + 1 < limit)  # One that was not ends a call.
+        applied, version = (self.numbers.item(FROM_END[name]) for name in ("applied", "end_version"))
+        return bool(applied > 0 and version + 1 < limit)  # One that was not applied ends a call, so the last tells.
 
 
 def rows_of(calls: Sequence[Call]) -> np.ndarray:

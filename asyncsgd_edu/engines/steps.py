@@ -6,7 +6,7 @@ reads, computes and applies by itself, other threads' updates fall in between as
 
 from collections.abc import Callable, Sequence
 
-from asyncsgd_edu.engines.log import ROW
+from asyncsgd_edu.engines.log import FROM_END
 from asyncsgd_edu.quiet import tf
 from asyncsgd_edu.rules.arguments import whole_number
 
@@ -37,11 +37,10 @@ def one_by_one(
     They are `count` in all, or fewer: the first that is not applied ends them and is reported too, and once `hurried`
     is true no further one begins. A report ends with a TAIL, that of its last gradient if it is of several.
     """
-    applied = ROW.index("applied") - len(ROW)
 
     def another(i: tf.Tensor, _: tf.Tensor, reports: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
         report = step(i)
-        return i + 1, tf.reshape(report, [-1])[applied] > 0, reports.write(tf.cast(i, tf.int32), report)
+        return i + 1, tf.reshape(report, [-1])[FROM_END["applied"]] > 0, reports.write(tf.cast(i, tf.int32), report)
 
     reports = tf.TensorArray(tf.float64, size=tf.cast(count, tf.int32), element_shape=shape)
     start = (tf.zeros([], tf.int64), tf.constant(True), reports)

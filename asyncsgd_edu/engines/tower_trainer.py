@@ -16,7 +16,7 @@ from asyncsgd_edu.engines import devices as devices_
 from asyncsgd_edu.engines import optimizers
 from asyncsgd_edu.engines.gates import OpenGate
 from asyncsgd_edu.engines.headers import header_of
-from asyncsgd_edu.engines.log import AT, HEAD, TAIL, Call, landed, rows_of
+from asyncsgd_edu.engines.log import AT, WIDTH, Call, landed, rows_of
 from asyncsgd_edu.engines.parameters import SharedParameters, after, average_gradients, packed
 from asyncsgd_edu.engines.steps import check_steps, one_by_one
 from asyncsgd_edu.engines.trainer import Trainer
@@ -99,8 +99,7 @@ class TowerTrainer(Trainer):
         def steps(first: tf.Tensor) -> tf.Tensor:
             if self.steps_per_call == 1:
                 return step(first[0])
-            shape = [len(places), len(HEAD) + len(TAIL)]
-            return one_by_one(lambda i: step(first[0] + i), first[1], shape, shared.hurried)
+            return one_by_one(lambda i: step(first[0] + i), first[1], [len(places), WIDTH], shared.hurried)
 
         number, first_of = tf.TensorSpec([], tf.int64), tf.TensorSpec([2], tf.int64)
         shapes = [tf.TensorSpec(v.shape, v.dtype) for v in shared.variables]

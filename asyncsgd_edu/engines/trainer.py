@@ -40,7 +40,7 @@ class Trainer(ABC):
         self.gate = gate if gate is not None else OpenGate()
         if not isinstance(self.gate, OpenGate):
             raise TypeError(f"gate must be None, an OpenGate or a ScriptedGate, got {gate!r}")
-        self._shared, self.gate.hurry = parameters, parameters.hurry
+        self._shared = parameters
         self._changing = threading.RLock()
         self._thread_count = threads
         self._fresh()
@@ -121,12 +121,12 @@ class Trainer(ABC):
                 raise RuntimeError(f"{self._unlogged()} updates of a failed call are not in the log: reset() first")
             limit = self.version + updates
             self._shared.allow(limit)
+            self.gate.hurry = self._shared.hurry  # Only now: a gate may have served another trainer.
             self.gate.open(self._thread_count, updates)
             recorder = Recorder(record, self) if record is not None else None
             self._log.drop_in_flight(self.version, time.time())
             self._get_ready()
-            self._limit = limit
-            self._failure, self._diverged_at, self._ended = None, None, Ended()
+            self._limit, self._failure, self._diverged_at, self._ended = limit, None, None, Ended()
             self._state, self._recorder = "running", recorder
             self._crew = Crew(self._thread_count, self._live, self._end)
             self._clock.go()

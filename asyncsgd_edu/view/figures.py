@@ -12,16 +12,12 @@ import plotly.graph_objects as go
 
 from asyncsgd_edu.rules.arguments import one_of
 from asyncsgd_edu.trace import Trace
-from asyncsgd_edu.view import panels, series, titles
+from asyncsgd_edu.view import panels, renderers, series, titles  # noqa: F401 - renderers: before plotly does
 from asyncsgd_edu.view.end_figures import reachable
 from asyncsgd_edu.view.law_figures import duration_histogram, error_against_time, momentum, stability_map
 from asyncsgd_edu.view.path_figures import staleness_against_gap, trajectory
 from asyncsgd_edu.view.race_figures import race_ladder
-from asyncsgd_edu.view.stand_in import stand_in
 from asyncsgd_edu.view.thinning import WINDOW
-
-with stand_in("nbformat"):  # The first figure that is shown would load it otherwise.
-    from plotly.io import renderers as renderers
 
 MOST_ARROWS = 100  # From version to version: more of them are a tangle.
 TALL = 520  # Pixels.

@@ -14,17 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
 
 from asyncsgd_edu.trace import COLUMNS, Header, Trace
-from asyncsgd_edu.view import panels, predictions, series
+from asyncsgd_edu.view import panels, predictions, renderers, series  # noqa: F401 - renderers: before plotly does
 from asyncsgd_edu.view.pace import Pace
-from asyncsgd_edu.view.stand_in import stand_in
 from asyncsgd_edu.view.thinning import WINDOW
 from asyncsgd_edu.view.written import WRITTEN
-
-with stand_in("nbformat"):  # Plotly asks for its version alone.
-    from plotly.graph_objects import FigureWidget
 
 HEIGHT = 566
 COLUMN = 20  # Characters that the legend has room for where the page is narrow.
@@ -48,7 +45,7 @@ class Finished:
     batch_size: int | None
 
 
-class LiveFigure(FigureWidget):
+class LiveFigure(go.FigureWidget):
     """A figure that another thread may update while the browser talks to it.
 
     plotly sends by setting a trait and then None. A message from the browser that is
