@@ -156,6 +156,14 @@ def test_what_is_in_flight_is_dropped_when_the_run_goes_on():
     assert log.columns()["apply_version"].tolist() == [0, -1]
 
 
+def test_a_gradient_that_has_landed_is_no_longer_in_flight(monkeypatch):
+    log, seen = VersionLog(1, RunClock()), []
+    log.in_flight(row(0, 0))
+    monkeypatch.setattr(Buffer, "append", lambda *_: seen.append(log.left_in_flight()))
+    log.append(0, row(0, 0))
+    assert seen == [()]
+
+
 def test_the_clock_stands_still_in_a_halt():
     clock = RunClock()
     clock._origin, clock._halts = 100.0, [[110.0, 130.0]]

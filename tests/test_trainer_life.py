@@ -115,6 +115,22 @@ def test_a_pause_waits_for_an_update_that_is_being_made_and_then_nothing_moves(k
     trainer.stop()
 
 
+@pytest.mark.parametrize("kind", EVERY)
+def test_after_a_pause_all_that_has_landed_is_in_the_log(kind, monkeypatch):
+    trainer = make(kind, Quadratic(), 1, durations=Constant(1e-6))
+    note, go = trainer._note, threading.Event()
+    monkeypatch.setattr(trainer, "_note", lambda *round: (go.wait(PATIENCE), note(*round)))
+    trainer.start(ENDLESS)
+    until(lambda: trainer.version == 1)
+    pauser = threading.Thread(target=trainer.pause)
+    pauser.start()
+    pauser.join(0.05)
+    assert pauser.is_alive()  # The update has landed, and its thread is still to say so.
+    go.set()
+    pauser.join(PATIENCE)
+    assert (trainer.state, trainer.trace.updates) == ("paused", 1)
+
+
 def test_a_second_fit_goes_on_and_reset_starts_over(trainer):
     first = trainer.fit(updates=20)
     second = trainer.fit(updates=15)

@@ -6,6 +6,7 @@ The fixtures are taken by a test file that needs them: `built, trainer = trainer
 import threading
 import time
 from contextlib import contextmanager
+from weakref import WeakSet
 
 import keras
 import numpy as np
@@ -21,13 +22,19 @@ ASYNCHRONOUS = (*ACCESS, "session")
 EVERY = (*ASYNCHRONOUS, "towers")
 
 
+_made = WeakSet()
+
+
 def make(kind, problem, workers=4, **more):
     """A trainer of that kind; those of AsyncTrainer go by their access."""
     if kind == "towers":
-        return TowerTrainer(problem, towers=workers, **more)
-    if kind == "session":
-        return SessionTrainer(problem, workers=workers, **more)
-    return AsyncTrainer(problem, workers=workers, access=kind, **more)
+        trainer = TowerTrainer(problem, towers=workers, **more)
+    elif kind == "session":
+        trainer = SessionTrainer(problem, workers=workers, **more)
+    else:
+        trainer = AsyncTrainer(problem, workers=workers, access=kind, **more)
+    _made.add(trainer)
+    return trainer
 
 
 def descent(kind, rate):
@@ -59,8 +66,13 @@ def until(condition):
 
 @pytest.fixture
 def no_worker_is_left():
-    """After a test, threads that have said that they are done get the moment that they need to go."""
+    """After a test, threads that have said that they are done get the moment that they need to go.
+
+    One that failed has not stopped its run; the tests after it must not suffer for that.
+    """
     yield
+    for trainer in [*_made]:
+        trainer.stop()
     until(lambda: not workers_alive())
 
 

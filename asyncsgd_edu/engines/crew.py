@@ -26,7 +26,7 @@ class Crew:
     def __init__(self, count: int, work: Callable[[int], None], ended: Callable[[], None]) -> None:
         self.over = threading.Event()
         self._work, self._ended = work, ended
-        self._alive, self._leaving = count, threading.Lock()
+        self._alive, self._ending, self._leaving = count, False, threading.Lock()
         self._threads = [
             threading.Thread(target=self._live, args=(n,), name=f"asyncsgd-worker-{n}", daemon=True)
             for n in range(count)
@@ -38,12 +38,19 @@ class Crew:
             thread.start()
 
     def end_soon(self) -> None:
-        """End the run within `PATIENCE` seconds, without those who are deep in a gradient; returns at once."""
+        """End the run within `PATIENCE` seconds, without those who are deep in a gradient; returns at once.
+
+        The first call counts, however many threads find that the run is over.
+        """
 
         def give_up_waiting() -> None:
             if not self.over.wait(PATIENCE):
                 self._ended()
 
+        with self._leaving:
+            if self._ending or self.over.is_set():
+                return
+            self._ending = True
         threading.Thread(target=give_up_waiting, name="asyncsgd-patience", daemon=True).start()
 
     def await_late(self) -> None:

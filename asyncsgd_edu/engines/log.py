@@ -116,10 +116,10 @@ class VersionLog:
     def append(self, thread: int, ended: Call | np.ndarray) -> None:
         """Log a call of whole steps, or rows of gradients that were applied together or dropped, [n, len(ROW)]."""
         buffer = self._buffers[thread]
-        buffer.append(ended)
         if self._in_flight and not isinstance(ended, Call):  # A call reads and applies: nothing is left in flight.
             for row in ended:
                 self._in_flight.pop((row[0], row[1]), None)
+        buffer.append(ended)  # Only now: nobody may see a gradient that has landed and is in flight as well.
         if len(buffer) >= CHUNK:  # A run that nobody watches: merged rows take less room.
             with self._merging:
                 self._merge()

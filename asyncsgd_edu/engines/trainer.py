@@ -49,8 +49,7 @@ class Trainer(ABC):
         self._clock = RunClock()
         self._log = VersionLog(self._thread_count, self._clock)
         self._next_batch = [0] * self._thread_count
-        self._state = "ready"
-        self._ended = Ended()
+        self._state, self._ended = "ready", Ended()
         self._failure: tuple[int, BaseException] | None = None
         self._diverged_at: int | None = None
         self._limit = 0
@@ -137,8 +136,7 @@ class Trainer(ABC):
     def wait(self, timeout: float | None = None) -> Trace:
         """Wait for the run to end and return its trace.
 
-        Raises WorkerError if a worker failed, OSError if the run could not be recorded, and
-        TimeoutError after `timeout` seconds.
+        Raises WorkerError if a worker failed, OSError if the run could not be recorded, TimeoutError after `timeout` s.
         """
         if timeout is not None:
             timeout = positive_number("timeout", timeout, zero=True)
@@ -167,6 +165,7 @@ class Trainer(ABC):
         with self._changing:
             self._must_be("running", "pause")
         self.gate.pause()
+        self._caught_up()
         with self._changing:
             if self._state == "running" and not self.gate.stopped:
                 self._clock.halt()
@@ -187,11 +186,11 @@ class Trainer(ABC):
             before = self.version
             self._clock.go()
             self.gate.permit_one()
-        # Until the update is in, and in the log too: a caller may look at the trace next. A gradient that was let
-        # through may have been dropped, or wait for others of its update: then another one goes.
-        while not before < self.version <= self._log.version and not self._crew.over.wait(0.002):
+        # A gradient that was let through may have been dropped, or wait for others of its update: then one more goes.
+        while self.version == before and not self._crew.over.wait(0.002):
             if self.gate.idle and self.version == before:  # In this order: an update may land in between.
                 self.gate.permit_one()
+        self._caught_up()
         with self._changing:
             if self._state == "paused":
                 self._clock.halt()
@@ -252,17 +251,13 @@ class Trainer(ABC):
         with self._changing:
             if self._state not in ("running", "paused"):
                 return  # A worker that was given up: its run has ended without it.
-            if self._failure is None:
-                self._failure = (self._name_worker(thread, error), error)
+            self._failure = self._failure or (self._name_worker(thread, error), error)
         self._send_home()
 
     def _send_home(self) -> None:
         """The run is over, but others may be deep in a gradient: it ends without them if they take long."""
-        with self._changing:
-            first = not self.gate.stopped
-            self.gate.stop()
-        if first:
-            self._crew.end_soon()
+        self.gate.stop()
+        self._crew.end_soon()
 
     def _name_worker(self, thread: int, error: BaseException) -> int:
         """Number of the worker whose error this is."""
@@ -286,6 +281,11 @@ class Trainer(ABC):
             self._ended = replace(ended, in_flight=self._log.left_in_flight(), lost=self._shared.lost())
             self._state = ended.how
             self._crew.over.set()
+
+    def _caught_up(self) -> None:
+        """Wait until what has landed is in the log as well (or the run has ended): a caller may look there next."""
+        while self._unlogged() and not self._crew.over.wait(0.002):
+            pass
 
     def _unlogged(self) -> int:
         """Updates that the log does not have: those of a call that failed after some of its steps."""
