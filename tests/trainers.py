@@ -52,8 +52,9 @@ def refuses(made, settings, error, names):
     assert set(threading.enumerate()) <= before  # One of a run before this may have gone meanwhile.
 
 
-def workers_alive():
-    return [t.name for t in threading.enumerate() if t.name.startswith("asyncsgd-worker")]
+def workers_alive(among=None):
+    """Names of the workers' threads, of all or of those `among` which to look."""
+    return [t.name for t in (threading.enumerate() if among is None else among) if t.name.startswith("asyncsgd-worker")]
 
 
 def until(condition):
@@ -70,10 +71,11 @@ def no_worker_is_left():
 
     One that failed has not stopped its run; the tests after it must not suffer for that.
     """
+    before = set(threading.enumerate())
     yield
     for trainer in [*_made]:
         trainer.stop()
-    until(lambda: not workers_alive())
+    until(lambda: not workers_alive(set(threading.enumerate()) - before))
 
 
 @pytest.fixture(scope="module", params=EVERY)
