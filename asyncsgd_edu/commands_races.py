@@ -7,9 +7,10 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from asyncsgd_edu.command_options import whole_option
 
 if TYPE_CHECKING:
     from asyncsgd_edu.engines.races import Race
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 MOST_UPDATES = 10**7
 
 
-def add_options(parser: argparse.ArgumentParser, whole: Callable[[str, int, int], Callable[[str], int]]) -> None:
-    """The options of `races`; `whole(name, low, high)` reads a whole number."""
-    add = parser.add_argument
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `races`."""
+    whole, add = whole_option, parser.add_argument
     add("--row", action="append", metavar="NAME", help="only this row; may be given again (a wrong name lists them)")
     add("--threads", type=whole("threads", 1, 64), nargs="+", default=[4], metavar="N", help="threads (4)")
     add("--elements", type=whole("elements", 2, 10**7), nargs="+", metavar="N", help="sizes (1000 200000)")

@@ -17,6 +17,7 @@ import numpy as np
 from turns import Row, Table, at_least_one, command, medians, rate, ratio, show, take_turns
 
 from asyncsgd_edu import AsyncTrainer, Problem, configure_devices
+from asyncsgd_edu.engines.gates import Stopped
 from asyncsgd_edu.problems.randomness import batch_seed
 from asyncsgd_edu.quiet import keras, tf
 
@@ -124,7 +125,8 @@ class Unlogged(AsyncTrainer):
     def _round(self, worker: int, number: int) -> None:
         batch = tf.constant([worker, number], tf.int64)
         with self.gate.free_pass(worker) as free:
-            assert free
+            if not free:
+                raise Stopped
             if not self._step(batch).numpy():
                 self._send_home()
 

@@ -1,10 +1,9 @@
 """The command line: what it prints, what it refuses, and its exit status.
 
-The commands `claims` and `races` are in test_main_claims.py and test_commands_races.py.
+The commands `claims` and `races` are in test_main_claims.py and test_commands_races.py, Ctrl-C in
+test_main_ends.py.
 """
 
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -126,53 +125,6 @@ def test_a_run_that_diverges_says_so_with_status_1(
 ) -> None:
     assert main([*SMALL, "--learning-rate", "1e6", "--updates", "2000"]) == 1
     assert "the loss was not finite at version" in capsys.readouterr().out
-
-
-def test_an_interrupt_stops_the_run_and_keeps_what_there_is(
-    eight_devices: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from asyncsgd_edu.engines.trainer import Trainer
-
-    wait, calls = Trainer.wait, []
-
-    def interrupted(self: Trainer, timeout: float | None = None) -> Trace:
-        calls.append(timeout)
-        # As if Ctrl-C came once something has been done.
-        if timeout is not None and self.version > 5:
-            raise KeyboardInterrupt
-        return wait(self, timeout)
-
-    monkeypatch.setattr(Trainer, "wait", interrupted)
-    path = tmp_path / "run.jsonl"
-    options = ["--updates", "100000", "--durations", "constant:0.01", "--save", str(path)]
-    assert main([*SMALL, *options]) == 130
-    trace = Trace.load(path)
-    assert trace.header.ended.how == "stopped"
-    assert trace.updates > 5
-    assert trace.audit() == []
-    assert f"stopped after {trace.updates} updates" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
-def test_ctrl_c_ends_the_process_with_status_130(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    options = ["--updates", "1000000", "--durations", "constant:0.01", "--save", str(path)]
-    module = [sys.executable, "-m", "asyncsgd_edu"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    # A process that was started in the background may have been told to take no notice of Ctrl-C.
-    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
-    with subprocess.Popen([*module, *SMALL, *options], **pipes, preexec_fn=heed) as run:
-        # The file itself says when rows have been recorded; pytest's timeout bounds the wait.
-        while not (path.exists() and path.read_bytes().count(b"\n") > 20):
-            assert run.poll() is None, run.communicate()
-        run.send_signal(signal.SIGINT)
-        out, err = run.communicate(timeout=60)
-    assert run.returncode == 130, err
-    assert b"Traceback" not in err
-    trace = Trace.load(path)
-    assert trace.header.ended.how == "stopped"
-    assert trace.summary().encode() in out
 
 
 # --- show

@@ -129,9 +129,9 @@ class Trainer(ABC):
             self._state, self._recorder = "running", recorder
             self._crew = Crew(self._thread_count, self._live, self._end)
             self._clock.go()
-            self._crew.start()
             if recorder is not None:
-                recorder.start()
+                recorder.start()  # First, so that an interrupt from here on leaves a whole file.
+            self._crew.start()
 
     def wait(self, timeout: float | None = None) -> Trace:
         """Wait for the run to end and return its trace.
