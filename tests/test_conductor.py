@@ -105,6 +105,52 @@ def test_an_error_while_drawing_stops_the_run_and_is_said(
     assert puppet.state == "stopped"
 
 
+@pytest.mark.parametrize("button", ["_stop", "_reset"])
+def test_a_step_that_takes_long_does_not_hold_up(lab: Lab, monkeypatch: pytest.MonkeyPatch, button: str) -> None:
+    gate = Gate()
+
+    class Slow(Puppet):
+        def step(self) -> None:
+            gate.hold()
+
+    puppet = Slow()
+    monkeypatch.setattr(Configuration, "trainer", lambda _: puppet)
+    lab._run.click()
+    assert says(lab, "<b>running</b>")
+    lab._pause.click()
+    lab._step.click()
+    assert gate.reached.wait(LONG)
+    getattr(lab, button).click()
+    assert lab.wait(LONG)
+    assert [run.how for run in lab.runs] == ["stopped"]
+    gate.opened.set()
+
+
+@pytest.mark.parametrize("button", ["pause", "resume", "step"])
+def test_a_button_that_comes_when_the_run_has_just_ended_does_nothing(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, button: str
+) -> None:
+    class Ending(Puppet):
+        """One whose last update lands between the look at its state and the press."""
+
+    def too_late(puppet: Puppet) -> None:
+        puppet.state = "finished"
+        raise RuntimeError(f"{button} needs a trainer that is otherwise")
+
+    monkeypatch.setattr(Ending, button, too_late)
+    monkeypatch.setattr(Configuration, "trainer", lambda _: Ending())
+    lab._run.click()
+    assert says(lab, "<b>running</b>")
+    lab._pause.click()
+    if button == "resume":
+        lab._pause.click()
+    elif button == "step":
+        lab._step.click()
+    assert lab.wait(LONG)
+    assert [run.how for run in lab.runs] == ["finished"]
+    assert lab._conductor.error is None
+
+
 def test_a_second_run_at_once_is_refused(lab: Lab, puppets: list[Puppet]) -> None:
     begin(lab, puppets)
     with pytest.raises(RuntimeError, match="a run is under way"):

@@ -109,6 +109,20 @@ def test_reset_ends_a_replay(virtual: Lab, held: Held, buttons: tuple[str, ...])
     assert dashboards.lab_threads() == []
 
 
+def test_reset_ends_a_replay_that_waits_in_a_pause(virtual: Lab, held: Held) -> None:
+    held.press(virtual, "_pause")
+    assert says(virtual, "<b>replay paused</b>")
+    virtual._reset.click()
+    assert virtual.wait(LONG)
+    assert "<b>ready</b> · version 0" in virtual.status
+    assert virtual.trace is not None
+    assert len(virtual.trace) == 0
+    (run,) = virtual.runs
+    assert (run.how, run.after) == ("stopped", None)
+    assert 0 < run.updates < 300
+    assert np.isfinite(run.loss)
+
+
 def test_a_replay_is_shown_while_it_grows(virtual: Lab, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asyncsgd_edu.view.conductor.INTERVAL", 0.0)
     virtual._run.click()

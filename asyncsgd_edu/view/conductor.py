@@ -186,6 +186,8 @@ class Conductor:
                     if self.trainer.state != "paused":
                         return False
                     self._wake.wait(INTERVAL)  # What is posted wakes it, a Stop included.
+                if self._cancel.is_set():
+                    break  # What came with that, a Reset perhaps, is done once the replay has ended.
                 command = self._commands.popleft() if self._commands else self._look
             command()
         return True
@@ -244,15 +246,30 @@ class Conductor:
         if trainer is None:
             return
         if trainer.state == "paused":
-            trainer.resume()
+            self._while("paused", trainer.resume)
         elif trainer.state == "running":
-            trainer.pause()
+            self._while("running", trainer.pause)
         if isinstance(trainer, VirtualRun) and self._watching:
             self._look()
 
     def _step(self) -> None:
-        if self.trainer is not None and not isinstance(self.trainer, VirtualRun) and self.trainer.state == "paused":
-            self.trainer.step()
+        """Let a step through, on a thread of its own: the gradient may take long, and a Stop must not wait for it."""
+        trainer = self.trainer
+        if trainer is None or isinstance(trainer, VirtualRun) or trainer.state != "paused":
+            return
+        press = partial(self._while, "paused", trainer.step)
+        step = threading.Thread(target=press, name="asyncsgd-step", daemon=True)
+        step.start()
+        while step.is_alive() and not self._cancel.is_set():
+            step.join(SOON)
+
+    def _while(self, state: str, press: Callable[[], None]) -> None:
+        """Call it on a run in that state; to be refused because the run has ended meanwhile is no fault."""
+        try:
+            press()
+        except RuntimeError:
+            if self.trainer is not None and self.trainer.state == state:
+                raise
 
     def _reset(self) -> None:
         self._halt()
