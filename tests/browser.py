@@ -116,7 +116,7 @@ class Notebook:
         readout.click()
         readout.fill(str(value))
         readout.press("Enter")
-        expect(readout).to_have_text(str(value))
+        expect(readout).to_have_text(str(value), timeout=1000 * START)
 
     def type(self, label: str, value: object) -> None:
         """Type into a text or number field."""
@@ -147,7 +147,7 @@ class Notebook:
             timeout=1000 * START,
         )
 
-    def cut_off(self, seconds: float = 10) -> list[str]:
+    def cut_off(self, seconds: float = 30) -> list[str]:
         """Words in the last dashboard that cannot be read whole, once so much time to lay it out has passed."""
         try:
             self.page.wait_for_function(f"() => ({CUT_OFF})().length === 0", timeout=1000 * seconds)
@@ -197,7 +197,7 @@ class Notebook:
         """How far right the last plot has drawn the line of that name; 0 before its first point."""
         return float(self.page.evaluate(f"({LINE_END})", name))
 
-    def await_line(self, name: str, condition: str, than: float, seconds: float = 60) -> float:
+    def await_line(self, name: str, condition: str, than: float, seconds: float = START) -> float:
         """Wait until the end of the line of that name is `>` or `<` than a number, and return it."""
         self.page.wait_for_function(
             f"([name, than]) => ({LINE_END})(name) {condition} than", arg=[name, than], timeout=1000 * seconds

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from contextlib import closing
 
 import dashboards
 import pytest
@@ -30,11 +31,10 @@ def test_every_control_is_an_argument() -> None:
         "policy": "k-sync", "constant": 5, "access": "lock_free", "remedy": "drop-above", "drop_bound": 7,
         "strength": 0.25, "schedule": "0r 0a",
     }  # fmt: skip
-    lab = Lab(**controls)  # type: ignore[arg-type]
-    assert lab.configuration == Configuration(**controls)  # type: ignore[arg-type]
-    assert lab._controls["threads"].disabled
-    assert not lab._controls["duration"].disabled
-    lab.close()
+    with closing(Lab(**controls)) as lab:  # type: ignore[arg-type]
+        assert lab.configuration == Configuration(**controls)  # type: ignore[arg-type]
+        assert lab._controls["threads"].disabled
+        assert not lab._controls["duration"].disabled
 
 
 @pytest.mark.parametrize(
@@ -65,31 +65,28 @@ def test_a_real_run_goes_on_and_starts_over(eight_devices: list[str], lab: Lab) 
 
 
 def test_reset_gives_the_same_start(eight_devices: list[str]) -> None:
-    lab = Lab(problem="quadratic", threads=1, updates=20, seed=3)
-    lab.run(wait=True)
-    first = lab.trace.loss.tolist()
-    lab.reset()
-    lab.run(wait=True)
-    assert lab.trace.loss.tolist() == first
-    assert [run.after for run in lab.runs] == [None, None]
-    lab.close()
+    with closing(Lab(problem="quadratic", threads=1, updates=20, seed=3)) as lab:
+        lab.run(wait=True)
+        first = lab.trace.loss.tolist()
+        lab.reset()
+        lab.run(wait=True)
+        assert lab.trace.loss.tolist() == first
+        assert [run.after for run in lab.runs] == [None, None]
 
 
 def test_real_towers_have_no_staleness(eight_devices: list[str]) -> None:
-    lab = Lab(mode="towers", gpus=4, problem="quadratic", updates=20)
-    lab.run(wait=True)
-    assert "every staleness is 0" in lab.status
-    assert lab.runs[0].mean_staleness == 0
-    assert "every staleness 0" in lab.prediction
-    lab.close()
+    with closing(Lab(mode="towers", gpus=4, problem="quadratic", updates=20)) as lab:
+        lab.run(wait=True)
+        assert "every staleness is 0" in lab.status
+        assert lab.runs[0].mean_staleness == 0
+        assert "every staleness 0" in lab.prediction
 
 
 def test_a_real_divergence_is_said_in_words(eight_devices: list[str]) -> None:
-    lab = Lab(problem="quadratic", threads=1, learning_rate=1e6, updates=500)
-    lab.run(wait=True)
-    assert lab.runs[0].how == "diverged"
-    assert "Error: the loss was not finite at version" in lab.status
-    lab.close()
+    with closing(Lab(problem="quadratic", threads=1, learning_rate=1e6, updates=500)) as lab:
+        lab.run(wait=True)
+        assert lab.runs[0].how == "diverged"
+        assert "Error: the loss was not finite at version" in lab.status
 
 
 def test_progress_counts_updates_and_buttons_follow_the_state(lab: Lab, puppets: list[Puppet]) -> None:

@@ -13,7 +13,7 @@ from asyncsgd_edu.trace import COLUMNS, Ended, Header, Trace
 from asyncsgd_edu.view import figures
 from asyncsgd_edu.view.live import LiveView
 
-LONG = 20.0  # Seconds that nothing here takes.
+LONG = 60.0  # Seconds that nothing here takes.
 
 
 class Scripted:
@@ -136,7 +136,7 @@ def test_the_pump_draws_to_the_last_row_and_ends(view: LiveView) -> None:
 
 def test_a_frame_waits_for_the_page_and_the_last_does_not(view: LiveView, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1e9]  # Later than the frame that the view was made with.
-    monkeypatch.setattr("asyncsgd_edu.view.live_figure.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("asyncsgd_edu.view.live_figure.monotonic", lambda: now[0])
     page, trainer = Page(view.figure), Scripted(make_trace(10))
     drawn = []
     for answering in (False, False, True, False, False, True, False):
@@ -154,7 +154,7 @@ def test_a_frame_waits_for_the_page_and_the_last_does_not(view: LiveView, monkey
 
 def test_without_an_answer_a_frame_goes_after_two_seconds(view: LiveView, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1e9]  # Later than the frame that the view was made with.
-    monkeypatch.setattr("asyncsgd_edu.view.live_figure.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("asyncsgd_edu.view.live_figure.monotonic", lambda: now[0])
     Page(view.figure)
     trainer, drawn = Scripted(make_trace(100)), []
     for _ in range(12):
@@ -239,7 +239,8 @@ def test_an_error_in_the_pump_is_shown(view: LiveView) -> None:
     assert "the view failed: RuntimeError: the log &lt;broke&gt;" in view.text.value
 
 
-def test_the_last_frame_goes_whole_and_once(view: LiveView) -> None:
+def test_the_last_frame_goes_whole_and_once(view: LiveView, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asyncsgd_edu.view.live_figure.monotonic", lambda: 1e9)
     Page(view.figure)
     trainer = Scripted(make_trace(60))
     trainer.rows = 58
@@ -276,7 +277,7 @@ def test_a_frame_of_a_million_rows_costs_a_few_milliseconds(view: LiveView) -> N
         began = time.thread_time()
         view.draw(part)
         costs.append(time.thread_time() - began)
-    assert min(costs) < 0.03
+    assert min(costs) < 0.2  # Seconds; one that goes through all rows takes more on any machine.
 
 
 def test_the_view_says_which_trace_it_shows() -> None:

@@ -144,12 +144,14 @@ def test_no_frame_is_lost_to_messages_from_the_browser() -> None:
         while not done.is_set():
             view.figure.set_state({"_js2py_pointsCallback": None, "_view_count": 1})
 
-    thread = threading.Thread(target=browser)
+    thread = threading.Thread(target=browser, daemon=True)
     thread.start()
-    for one in frames:
-        view.figure.show_frame(*one)
-    done.set()
-    thread.join()
+    try:
+        for one in frames:
+            view.figure.show_frame(*one)
+    finally:
+        done.set()
+        thread.join(60)
     assert sum(state.get("_py2js_update") is not None for state in sent) == len(frames)
 
 
@@ -192,7 +194,7 @@ def test_a_new_view_is_fitted_to_its_width_once(view: LiveView) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The one second that the figure's clock shows; the test moves it."""
     now = [100.0]
-    monkeypatch.setattr("asyncsgd_edu.view.live_figure.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("asyncsgd_edu.view.live_figure.monotonic", lambda: now[0])
     return now
 
 

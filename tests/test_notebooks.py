@@ -4,6 +4,7 @@ nbval passes a cell whose worker thread raised, and ignores what a thread prints
 or leaves running; this looks at all of them.
 """
 
+import asyncio
 import os
 import re
 import shutil
@@ -59,11 +60,17 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
     client = NotebookClient(
         notebook,
         timeout=CELL_LIMIT,
+        startup_timeout=CELL_LIMIT,
+        iopub_timeout=CELL_LIMIT,
         kernel_name="python3",
         coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
     )
-    client.execute()
+    try:
+        client.execute()
+    finally:
+        if client.km is not None and client.km.has_kernel:  # pytest's own limit may have struck in the middle.
+            asyncio.run(client.km.shutdown_kernel(now=True))
     return notebook
 
 

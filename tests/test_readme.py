@@ -21,10 +21,12 @@ def test_the_example_prints_what_it_says(capsys, tmp_path):
     printed = capsys.readouterr().out
     expected = re.sub("^    ", "", promised, flags=re.M)
     assert NUMBER.sub("#", printed) == NUMBER.sub("#", expected)
-    same = ["1000 updates (1000 gradients applied, 0 dropped)", "N - 1 = 7", "audit: sound", "accuracy 0.9"]
+    same = ["1000 updates (1000 gradients applied, 0 dropped)", "N - 1 = 7", "audit: sound"]
     for promise in same:
         assert promise in printed
         assert promise in expected
+    for text in (printed, expected):
+        assert float(re.search(r"accuracy ([\d.]+)", text)[1]) > 0.8
 
 
 def test_every_file_that_the_readme_names_is_there():

@@ -1,5 +1,6 @@
 """The phrase that says how a run's numbers came about: nothing special is hidden, nothing usual is said."""
 
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -53,18 +54,19 @@ def test_a_written_run_says_so() -> None:
 
 
 def test_access_and_remedy_are_named_wherever_a_run_is(eight_devices: list[str]) -> None:
-    lab = Lab(problem="digits-linear", threads=2, updates=30, access="lock_free", remedy="drop-above", drop_bound=3)
-    lab.run(wait=True)
-    trace = lab.trace
-    assert trace is not None
-    assert (trace.header.access, trace.header.remedy) == ("lock_free", {"name": "drop-above", "bound": 3})
-    lost, torn = max(trace.header.ended.lost), np.mean(trace.read_spread > 0)
-    assert f"drop-above (bound 3) · lock_free: lost {lost} of 30, {torn:.1%} of reads torn" in lab.status
-    assert "no law for staleness and time: gradients are dropped" in lab.prediction
-    assert " · lock_free access · drop-above (bound 3) · " in lab._table.value
-    lab._controls["remedy"].value = "none"
-    lab.run(wait=True)
-    assert behind(lab) == ["run 1: 2 threads<br>lock_free access<br>drop-above (bound\u00a03)"]
-    assert lab.trace is not None
-    assert lab.trace.header.remedy is None
-    lab.close()
+    with closing(
+        Lab(problem="digits-linear", threads=2, updates=30, access="lock_free", remedy="drop-above", drop_bound=3)
+    ) as lab:
+        lab.run(wait=True)
+        trace = lab.trace
+        assert trace is not None
+        assert (trace.header.access, trace.header.remedy) == ("lock_free", {"name": "drop-above", "bound": 3})
+        lost, torn = max(trace.header.ended.lost), np.mean(trace.read_spread > 0)
+        assert f"drop-above (bound 3) · lock_free: lost {lost} of 30, {torn:.1%} of reads torn" in lab.status
+        assert "no law for staleness and time: gradients are dropped" in lab.prediction
+        assert " · lock_free access · drop-above (bound 3) · " in lab._table.value
+        lab._controls["remedy"].value = "none"
+        lab.run(wait=True)
+        assert behind(lab) == ["run 1: 2 threads<br>lock_free access<br>drop-above (bound\u00a03)"]
+        assert lab.trace is not None
+        assert lab.trace.header.remedy is None

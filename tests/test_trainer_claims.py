@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asyncsgd_edu.lessons.claim import Claim
-from asyncsgd_edu.lessons.trainer_claims import differing, law_2, law_3, law_4
+from asyncsgd_edu.lessons.trainer_claims import ROUNDING, differing, law_2, law_3, law_4
 
 pytestmark = [pytest.mark.usefixtures("eight_devices"), pytest.mark.slow]
 
@@ -35,9 +35,9 @@ def test_law_2_figures() -> None:
     # A few roundings, not none: the sums are formed in another order.
     rounding = [claim.measured for what, claim in found.items() if "- gradient of the joined batch" in what]
     assert len(rounding) == 2
-    assert all(0 < away < 2e-7 for away in rounding)
+    assert all(0 < away < ROUNDING for away in rounding)
     uneven = next(claim for what, claim in found.items() if "10 and 6" in what)
-    assert uneven.measured > 1e4 * max(rounding)
+    assert uneven.measured > 1000 * ROUNDING
 
 
 def test_a_sum_instead_of_a_mean_would_fail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,24 +138,23 @@ def test_a_wrong_token_is_pointed_at_and_nothing_starts(writing: Lab, puppets: l
 
 
 def test_a_run_is_written_down_edited_and_run(eight_devices: list[str]) -> None:
-    lab = Lab(problem="quadratic", threads=3, updates=60, learning_rate=0.01)
-    lab._write.click()
-    assert "<b>not written down</b>" in lab.status
-    assert "Error: there is no run to write down yet: run something first" in lab.status
-    with pytest.raises(ValueError, match="no run to write down yet"):
-        lab.write_down()
-    lab.run(wait=True)
-    first = lab.trace
-    lab._write.click()
-    assert "<b>written down</b>" in lab.status
-    assert "the first 40 of 60 gradients of the last run; press Run" in lab.status
-    assert lab._controls["schedule"].value == first[:40].schedule()
-    lab._controls["mode"].value = "written"
-    lab.run(wait=True)
-    assert lab.trace is not None
-    # The same arithmetic, bit for bit; and what was edited is run as edited.
-    assert lab.trace.loss.tolist() == first.loss[:40].tolist()
-    lab._controls["schedule"].value += " 7r 7a"
-    lab.run(wait=True)
-    assert (lab.trace.version, lab.trace.worker[-1]) == (41, 7)
-    lab.close()
+    with closing(Lab(problem="quadratic", threads=3, updates=60, learning_rate=0.01)) as lab:
+        lab._write.click()
+        assert "<b>not written down</b>" in lab.status
+        assert "Error: there is no run to write down yet: run something first" in lab.status
+        with pytest.raises(ValueError, match="no run to write down yet"):
+            lab.write_down()
+        lab.run(wait=True)
+        first = lab.trace
+        lab._write.click()
+        assert "<b>written down</b>" in lab.status
+        assert "the first 40 of 60 gradients of the last run; press Run" in lab.status
+        assert lab._controls["schedule"].value == first[:40].schedule()
+        lab._controls["mode"].value = "written"
+        lab.run(wait=True)
+        assert lab.trace is not None
+        # The same arithmetic, bit for bit; and what was edited is run as edited.
+        assert lab.trace.loss.tolist() == first.loss[:40].tolist()
+        lab._controls["schedule"].value += " 7r 7a"
+        lab.run(wait=True)
+        assert (lab.trace.version, lab.trace.worker[-1]) == (41, 7)

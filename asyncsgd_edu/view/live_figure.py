@@ -7,10 +7,10 @@ at a trainer or starts a thread.
 import re
 import textwrap
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,7 @@ class LiveFigure(go.FigureWidget):
             self._new_view |= "_view_count" in sync_data
             answer = sync_data.get(ANSWER)
             if answer:
-                self._pace.answered(answer["trace_edit_id"], time.monotonic())
+                self._pace.answered(answer["trace_edit_id"], monotonic())
             if self._new_view and answer:
                 # A new view draws itself before it has its place on the page: have it fit its width again.
                 self._new_view = False
@@ -78,7 +78,7 @@ class LiveFigure(go.FigureWidget):
     @property
     def free(self) -> bool:
         """Whether the next frame may go: see `Pace.free`."""
-        return self._pace.free(time.monotonic())
+        return self._pace.free(monotonic())
 
     def show_frame(self, data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any], *, whole: bool = False) -> None:
         """Show new data for each plotly trace, in one message: what has changed, or `whole`, all of it."""
@@ -98,7 +98,7 @@ class LiveFigure(go.FigureWidget):
             if whole and self._last_trace_edit_id == number_before:
                 self._send_update_msg({}, {})  # Where nothing has changed plotly sends nothing.
             if self._last_trace_edit_id != number_before:
-                self._pace.sent(self._last_trace_edit_id, time.monotonic())
+                self._pace.sent(self._last_trace_edit_id, monotonic())
             self._asked.update(asked)
             self._whole = False
 
