@@ -42,7 +42,7 @@ def test_turns_come_in_the_order_of_the_script():
             with gate.turn(worker, action):
                 seen.append((worker, action))
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in (0, 1)]
+    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in (0, 1)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -66,7 +66,7 @@ def test_a_stop_ends_every_wait_and_sleep():
         with gate.turn(0, "apply"):
             pass
 
-    threads = [threading.Thread(target=wait, args=(what,)) for what in (turn, lambda: gate.sleep(1000.0))]
+    threads = [threading.Thread(target=wait, args=(what,), daemon=True) for what in (turn, lambda: gate.sleep(1000.0))]
     for thread in threads:
         thread.start()
     gate.stop()
@@ -116,6 +116,17 @@ def test_a_pause_waits_for_who_is_on_a_free_pass():
     assert paused.wait(60)
     worker.join(60)
     pauser.join(60)
+
+
+def test_a_gate_is_shut_before_calls_of_many_steps_are_told_to_end():
+    gate, seen = OpenGate(), []
+    gate.open(1, 1)
+    gate.hurry = lambda wanted: seen.append((wanted, gate.stopped, gate._paused))
+    gate.pause()
+    gate.resume()
+    gate.stop()
+    gate.resume()
+    assert seen == [(True, False, True), (False, False, True), (True, True, False), (True, True, False)]
 
 
 def test_a_script_can_be_text():

@@ -146,6 +146,40 @@ def test_a_reader_and_writers_at_once_lose_nothing():
     assert all(np.array_equal(prefix, np.arange(len(prefix))) for prefix in prefixes)
 
 
+def test_what_is_logged_while_the_log_is_read_keeps_its_place(monkeypatch):
+    """Worker 0 drops a gradient at version 0, worker 1 makes updates 0 and 1, after the buffer of 0 was looked into."""
+    log = VersionLog(2, RunClock())
+    take = log._buffers[0].take
+
+    def and_then():
+        monkeypatch.undo()
+        found = take()
+        log.append(0, row(0, 0, applied=-1))
+        log.append(1, np.concatenate([row(1, 0), row(1, 1)]))
+        return found
+
+    monkeypatch.setattr(log._buffers[0], "take", and_then)
+    assert log.columns()["apply_version"].tolist() == [-1, 0, 1]
+
+
+def test_what_comes_during_the_second_look_waits_for_the_next(monkeypatch):
+    """What came before it may be in a buffer that is not looked into again."""
+    log, looks = VersionLog(2, RunClock()), []
+    take = log._buffers[1].take
+
+    def count():
+        looks.append(None)
+        if len(looks) == 2:
+            log.append(0, row(0, 1, applied=-1))
+            log.append(1, row(1, 1))
+        return take()
+
+    monkeypatch.setattr(log._buffers[1], "take", count)
+    log.append(0, row(0, 0))
+    assert log.columns()["apply_version"].tolist() == [0]
+    assert log.columns()["apply_version"].tolist() == [0, -1, 1]
+
+
 def test_what_is_in_flight_is_dropped_when_the_run_goes_on():
     log = VersionLog(2, RunClock())
     log.append(0, row(0, 0))

@@ -18,12 +18,12 @@ class WorkerError(RuntimeError):
 
 
 class Crew:
-    """`count` daemon threads that each call `work(number)`; the last to leave calls `ended`.
+    """`count` daemon threads that each call `work(number)`; the last to leave calls `ended` with this crew.
 
     `over` is set when the run has ended, by whoever decides that.
     """
 
-    def __init__(self, count: int, work: Callable[[int], None], ended: Callable[[], None]) -> None:
+    def __init__(self, count: int, work: Callable[[int], None], ended: Callable[["Crew"], None]) -> None:
         self.over = threading.Event()
         self._work, self._ended = work, ended
         self._alive, self._ending, self._leaving = count, False, threading.Lock()
@@ -45,7 +45,7 @@ class Crew:
 
         def give_up_waiting() -> None:
             if not self.over.wait(PATIENCE):
-                self._ended()
+                self._ended(self)
 
         with self._leaving:
             if self._ending or self.over.is_set():
@@ -69,4 +69,4 @@ class Crew:
                 self._alive -= 1
                 last = self._alive == 0
             if last:
-                self._ended()
+                self._ended(self)

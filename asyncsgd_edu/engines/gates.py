@@ -91,22 +91,22 @@ class OpenGate:
 
     def stop(self) -> None:
         """Send every worker home, now and when it next comes to the gate."""
-        self.hurry(True)
         with self._changed:
             self._stop.set()
+            self.hurry(True)  # Once the gate is shut, so that who comes back early does not begin another call.
             self._changed.notify_all()
 
     def pause(self) -> None:
         """Let no update through from now on; waits for those that are being made, or for a stop."""
-        self.hurry(True)
         with self._changed:
             self._paused, self._permits = True, 0
+            self.hurry(True)
             self._changed.wait_for(lambda: not self._inside or self._stop.is_set())
 
     def resume(self) -> None:
         """End a pause."""
-        self.hurry(self.stopped)
         with self._changed:
+            self.hurry(self.stopped)
             self._paused = False
             self._changed.notify_all()
 

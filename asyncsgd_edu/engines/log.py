@@ -73,6 +73,17 @@ def landed(rows: np.ndarray, report: Any) -> np.ndarray:
     return rows
 
 
+def sorted_out(rows: np.ndarray, limit: int, over: bool) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Of rows that have ended: those to log, the rest, and whether the last update of the run is among them.
+
+    The rest came too late to be let in, or had a loss that was not finite. What is thrown away once the run is `over`,
+    or has all of its `limit` updates, came too late as well.
+    """
+    applied, end = rows[:, AT["applied"]] > 0, rows[:, AT["end_version"]]
+    thrown = (rows[:, AT["applied"]] < 0) & (end < limit) & (not over)
+    return rows[applied | thrown], rows[~(applied | thrown)], bool((applied & (end + 1 >= limit)).any())
+
+
 class Buffer:
     """What one thread has logged and nobody has taken yet.
 
@@ -163,19 +174,26 @@ class VersionLog:
             return {name: values[: self._length] for name, values in self._columns.items()}
 
     def _merge(self) -> None:
-        rows = np.concatenate([self._early, *(rows for buffer in self._buffers for rows in buffer.take())])
+        rows = np.concatenate([self._early, *self._taken()])
         if not len(rows):
             return
+        # A worker that dropped a gradient may have read again, and an update landed, since its buffer was looked into.
+        # Up to the last update that is here, a second look has all that came before it.
+        known = max(self._version, int((rows[:, AT["end_version"]] + (rows[:, AT["applied"]] > 0)).max()))
+        rows = np.concatenate([rows, *self._taken()])
         rows[:, AT["applied"]] = rows[:, AT["applied"]] > 0
         end, applied = rows[:, AT["end_version"]], rows[:, AT["applied"]]
         order = np.lexsort((applied, end))
         rows, end, applied = rows[order], end[order], applied[order]
         reached = np.maximum.accumulate(np.concatenate([[self._version], end + applied]))
-        beyond = np.flatnonzero(end > reached[:-1])
+        beyond = np.flatnonzero((end > reached[:-1]) | (end + applied > known))
         ready = int(beyond[0]) if len(beyond) else len(rows)
         self._early = rows[ready:]
         self._version = int(reached[ready])
         self._store(rows[:ready])
+
+    def _taken(self) -> list[np.ndarray]:
+        return [rows for buffer in self._buffers for rows in buffer.take()]
 
     def _store(self, rows: np.ndarray) -> None:
         low, high = self._length, self._length + len(rows)

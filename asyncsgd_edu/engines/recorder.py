@@ -33,6 +33,11 @@ class Recorder(threading.Thread):
         self._file.write(tracefile.header_line(header_dict(trainer.header)[0], list(COLUMNS)))
         self._file.flush()
 
+    def begin(self, over: threading.Event) -> None:
+        """Start; `over` is set when the run that is recorded has ended."""
+        self._over = over
+        self.start()
+
     def run(self) -> None:
         """Write new rows until the run is over, then how it ended; keep what goes wrong as `error`."""
         try:
@@ -41,10 +46,10 @@ class Recorder(threading.Thread):
             self.error = OSError(f"the run was not recorded in {self._path}: {error}")
 
     def _write(self) -> None:
-        over, written = self._trainer._crew.over, 0
+        written = 0
         with self._file as file:
             while True:
-                ended = over.wait(PERIOD)
+                ended = self._over.wait(PERIOD)
                 trace = self._trainer.trace
                 for block in tracefile.row_lines({k: v[written:] for k, v in trace.columns.items()}):
                     file.write(block)

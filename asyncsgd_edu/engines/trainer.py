@@ -15,7 +15,7 @@ import numpy as np
 from asyncsgd_edu.engines.clock import RunClock
 from asyncsgd_edu.engines.crew import PATIENCE, Crew, WorkerError
 from asyncsgd_edu.engines.gates import OpenGate, Stopped
-from asyncsgd_edu.engines.log import AT, Call, VersionLog, rows_of
+from asyncsgd_edu.engines.log import AT, Call, VersionLog, rows_of, sorted_out
 from asyncsgd_edu.engines.parameters import SharedParameters
 from asyncsgd_edu.engines.recorder import Recorder
 from asyncsgd_edu.header import Ended, Header, packages
@@ -27,7 +27,6 @@ from asyncsgd_edu.trace import Trace
 class Trainer(ABC):
     """A run that can be watched: `threads` threads around one set of shared parameters.
 
-    `state` is one of ready, running, paused, finished, stopped, diverged, failed.
     A second `fit` or `start` goes on from the present parameters, in the same trace;
     `reset` returns to the initial ones.
     """
@@ -87,8 +86,7 @@ class Trainer(ABC):
         """The version log so far; may be read at any time, and is a consistent prefix."""
         ended = self._ended  # Before the columns: an ended run must not lack its last rows.
         columns = self._log.columns()
-        whole = ended.how != "running" and not self._unlogged()
-        parameters = self._shared.values() if whole else None
+        parameters = None if ended.how == "running" or self._unlogged() else self._shared.values()
         return Trace(replace(self.header, ended=ended), columns, parameters)
 
     @property
@@ -114,6 +112,7 @@ class Trainer(ABC):
         updates = whole_number("updates", updates, 1, MAX_UPDATES)
         self._must_have_ended()
         self._crew.await_late()  # Outside the lock, which a late worker needs on its way out.
+        self._recorded()
         with self._changing:
             self._must_have_ended()
             if self._failure is not None and self._unlogged():
@@ -130,7 +129,7 @@ class Trainer(ABC):
             self._crew = Crew(self._thread_count, self._live, self._end)
             self._clock.go()
             if recorder is not None:
-                recorder.start()  # First, so that an interrupt from here on leaves a whole file.
+                recorder.begin(self._crew.over)  # First, so that an interrupt from here on leaves a whole file.
             self._crew.start()
 
     def wait(self, timeout: float | None = None) -> Trace:
@@ -138,27 +137,25 @@ class Trainer(ABC):
 
         Raises WorkerError if a worker failed, OSError if the run could not be recorded, TimeoutError after `timeout` s.
         """
-        if timeout is not None:
-            timeout = positive_number("timeout", timeout, zero=True)
+        limit = None if timeout is None else min(positive_number("timeout", timeout, zero=True), threading.TIMEOUT_MAX)
         if self._state == "ready":
             raise RuntimeError("nothing to wait for: start the trainer first")
-        if not self._crew.over.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX)):
+        if not self._crew.over.wait(limit):
             raise TimeoutError(f"still {self._state} at version {self.version} after {timeout} s")
-        if self._recorder is not None:
-            self._recorder.join()
-            if self._recorder.error is not None:
-                raise self._recorder.error
+        self._recorded()
+        if self._recorder is not None and self._recorder.error is not None:
+            raise self._recorder.error
         if self._failure is not None:
             raise WorkerError(*self._failure) from self._failure[1]
         return self.trace
 
     def stop(self) -> None:
         """End the run now; returns within 2 s, whatever a worker is doing. No effect on a run that has ended."""
+        crew = self._crew
         self.gate.stop()
-        if not self._crew.over.wait(PATIENCE):
-            self._end()  # A worker is deep in a gradient: it is refused when it comes back.
-        if self._recorder is not None:
-            self._recorder.join(0.3)
+        if not crew.over.wait(PATIENCE):
+            self._end(crew)  # A worker is deep in a gradient: it is refused when it comes back.
+        self._recorded(0.3)
 
     def pause(self) -> None:
         """Let no update through; gradients in flight stay in flight. Raises RuntimeError unless running."""
@@ -199,6 +196,7 @@ class Trainer(ABC):
         """Return to the initial parameters and an empty trace, stopping a run first: same seed, same start."""
         self.stop()
         self._crew.await_late()
+        self._recorded()
         with self._changing:
             self.gate.rewind()
             self._shared.reset()
@@ -226,13 +224,10 @@ class Trainer(ABC):
             self._log.append(thread, ended)
             return
         rows = rows_of([ended]) if isinstance(ended, Call) else ended
-        applied, end = rows[:, AT["applied"]] > 0, rows[:, AT["end_version"]]
-        thrown = (rows[:, AT["applied"]] < 0) & (end < self._limit) & (not self._crew.over.is_set())
-        if (applied | thrown).any():
-            self._log.append(thread, rows[applied | thrown])
-            if (applied & (end + 1 >= self._limit)).any():
-                self._send_home()
-        rest = rows[~(applied | thrown)]
+        kept, rest, last = sorted_out(rows, self._limit, self._crew.over.is_set())
+        self._log.append(thread, kept)
+        if last:
+            self._send_home()
         finite = np.isfinite(rest[:, AT["loss"]])
         if not finite.all():
             self._log.append(thread, rest)
@@ -243,9 +238,9 @@ class Trainer(ABC):
         elif len(rest):
             self._log.in_flight(rest)  # It came too late to be let in.
             self._send_home()
-            with self._changing:
-                if self._crew.over.is_set():  # The run ended without this one: say so after all.
-                    self._ended = replace(self._ended, in_flight=self._log.left_in_flight())
+        with self._changing:
+            if self._crew.over.is_set():  # The run ended without this one: say so after all.
+                self._ended = replace(self._ended, in_flight=self._log.left_in_flight())
 
     def _fail(self, thread: int, error: BaseException) -> None:
         with self._changing:
@@ -263,10 +258,10 @@ class Trainer(ABC):
         """Number of the worker whose error this is."""
         return thread
 
-    def _end(self) -> None:
-        """Say how the run ended. The first to call this decides; later calls change nothing."""
+    def _end(self, crew: Crew) -> None:
+        """Say how that crew's run ended. The first to call this decides; later calls change nothing."""
         with self._changing:
-            if self._state not in ("running", "paused"):
+            if crew.over.is_set():
                 return
             self._shared.close()
             self._clock.halt()
@@ -280,7 +275,7 @@ class Trainer(ABC):
                 ended = Ended("finished" if self.version >= self._limit else "stopped")
             self._ended = replace(ended, in_flight=self._log.left_in_flight(), lost=self._shared.lost())
             self._state = ended.how
-            self._crew.over.set()
+            crew.over.set()
 
     def _caught_up(self) -> None:
         """Wait until what has landed is in the log as well (or the run has ended): a caller may look there next."""
@@ -290,6 +285,11 @@ class Trainer(ABC):
     def _unlogged(self) -> int:
         """Updates that the log does not have: those of a call that failed after some of its steps."""
         return max(0, self.version - self._log.version)
+
+    def _recorded(self, timeout: float | None = None) -> None:
+        """Wait until what is recorded of an ended run is in its file, at most `timeout` seconds."""
+        if self._recorder is not None and self._recorder.is_alive():
+            self._recorder.join(timeout)
 
     def _must_have_ended(self) -> None:
         if self._state in ("running", "paused"):
