@@ -61,6 +61,7 @@ class Notebook:
     def __init__(self, browser: Browser, address: str, name: str) -> None:
         self.errors: list[str] = []
         self.page: Page = browser.new_page(viewport={"width": 1400, "height": 1100})
+        self.page.set_default_timeout(1000 * START)
         self.page.on("console", lambda said: self.errors.append(said.text[:500]) if said.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)[:500]))
         self.page.goto(f"{address}/lab/tree/{name}?reset", timeout=1000 * START)
@@ -86,7 +87,7 @@ class Notebook:
         """The dashboard's button of that name; the last one where a notebook has several dashboards."""
         return self.page.locator(".jp-OutputArea").get_by_role("button", name=name, exact=True).last
 
-    def press(self, name: str, seconds: float = 30) -> None:
+    def press(self, name: str, seconds: float = START) -> None:
         """Press a button once it can be pressed."""
         self.button(name).click(timeout=1000 * seconds)
 
@@ -147,7 +148,7 @@ class Notebook:
             timeout=1000 * START,
         )
 
-    def cut_off(self, seconds: float = 30) -> list[str]:
+    def cut_off(self, seconds: float = START) -> list[str]:
         """Words in the last dashboard that cannot be read whole, once so much time to lay it out has passed."""
         try:
             self.page.wait_for_function(f"() => ({CUT_OFF})().length === 0", timeout=1000 * seconds)
@@ -204,7 +205,7 @@ class Notebook:
         )
         return self.drawn(name)
 
-    def ask(self, code: str, seconds: float = 60) -> str:
+    def ask(self, code: str, seconds: float = START) -> str:
         """Run code in the notebook's kernel, in a new cell at its end, and return what it prints."""
         self.page.evaluate(
             """async code => {

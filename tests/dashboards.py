@@ -133,7 +133,7 @@ def behind(lab: Lab) -> list[str]:
 
 
 class Gate:
-    """A place in the code that holds the conductor's thread until the test opens it."""
+    """A place in the code that holds a thread of the dashboard until the test opens it, or ends, however it ends."""
 
     def __init__(self) -> None:
         self.reached, self.opened = threading.Event(), threading.Event()
@@ -170,8 +170,19 @@ class Held(Gate):
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Held:
-    return Held(monkeypatch)
+def gate() -> Iterator[Gate]:
+    """Named after the dashboard in a test's arguments, it opens before that is closed."""
+    made = Gate()
+    yield made
+    made.opened.set()
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    """To be named after the dashboard, like a gate."""
+    made = Held(monkeypatch)
+    yield made
+    made.opened.set()
 
 
 def lab_threads() -> list[str]:

@@ -32,13 +32,13 @@ SETTINGS = """\
 from jupyterlab.galata import configure_jupyter_server
 configure_jupyter_server(c)
 c.ServerApp.ip = "127.0.0.1"
-c.ServerApp.port = {port}
 c.ServerApp.root_dir = {root!r}
 c.ServerApp.allow_root = True
 c.LabApp.workspaces_dir = {home!r} + "/workspaces"
 c.LabApp.user_settings_dir = {home!r} + "/settings"
 """
 START = 120  # Seconds that a server, a page or a kernel may take to come up on a loaded machine.
+TRIES = 2  # A port that was free when it was looked for may be somebody's when the server asks for it.
 
 
 def find_chromium() -> str | None:
@@ -51,7 +51,7 @@ def chromium(executable: str, folder: Path) -> Iterator[Browser]:
     """A headless browser that is given nothing of the user's."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=executable, args=FLAGS, env={**os.environ, "HOME": str(folder)}
+            executable_path=executable, args=FLAGS, env={**os.environ, "HOME": str(folder)}, timeout=1000 * START
         )
         try:
             yield browser
@@ -65,42 +65,55 @@ def jupyterlab(notebooks: Path, folder: Path) -> Iterator[str]:
     root, home = folder / "root", folder / "home"
     home.mkdir(parents=True)
     shutil.copytree(notebooks, root, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     asks = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     asks.parent.mkdir(parents=True)
     asks.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # No question that covers the page.
     config = home / "jupyter_server_config.py"
-    config.write_text(SETTINGS.format(port=port, root=str(root), home=str(home)))
+    config.write_text(SETTINGS.format(root=str(root), home=str(home)))
     own = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     environment = {**os.environ, "HOME": str(home), **{name: str(home / name) for name in own}}
     log = folder / "jupyter.log"
     with log.open("w") as output:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", f"--config={config}"],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=root,
-        )  # fmt: skip
-        try:
-            address = f"http://127.0.0.1:{port}"
-            await_server(f"{address}/api", server, log)
-            yield address
-        finally:
-            server.terminate()  # It ends its kernels first.
+        for _ in range(TRIES):
+            port = free_port()
+            server = subprocess.Popen(
+                [sys.executable, "-m", "jupyterlab", f"--config={config}", f"--ServerApp.port={port}"],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=root,
+            )  # fmt: skip
             try:
-                server.wait(30)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+                address = f"http://127.0.0.1:{port}"
+                if comes_up(f"{address}/api", server):
+                    yield address
+                    return
+            finally:
+                end(server)
+    raise RuntimeError(f"JupyterLab did not come up:\n{log.read_text()[-3000:]}")
 
 
-def await_server(address: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Ask until the server answers; raise with its log if it ends or is too slow."""
+def free_port() -> int:
+    """A port that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def comes_up(address: str, server: "subprocess.Popen[bytes]") -> bool:
+    """Ask until the server answers; False if it ends or is too slow."""
     until = time.monotonic() + START
     while time.monotonic() < until and server.poll() is None:
         try:
             with urllib.request.urlopen(address, timeout=2):
-                return
+                return True
         except OSError:
             time.sleep(0.2)  # Not for order: only not to ask a thousand times a second.
-    raise RuntimeError(f"JupyterLab did not come up:\n{log.read_text()[-3000:]}")
+    return False
+
+
+def end(server: "subprocess.Popen[bytes]") -> None:
+    """End the server, and before it its kernels."""
+    server.terminate()
+    try:
+        server.wait(30)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()

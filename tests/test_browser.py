@@ -41,14 +41,14 @@ def first_notebook(executable: str, tmp_path: Path) -> Iterator[Notebook]:
 def grows_while_running(notebook: Notebook) -> None:
     """Press Run; see the curve reach further, and the status count on, twice while the run is still going."""
     before = notebook.drawn("this run")
-    notebook.press("Run", 60)
+    notebook.press("Run")
     if before:
         notebook.await_line("this run", "<", before)  # The curve of the run before has gone.
     end, version = notebook.await_line("this run", ">", 0), 0
     for _ in range(2):
         end = notebook.await_line("this run", ">", end)
         # Its own message follows the curve's, so it may be a moment late.
-        version = notebook.await_number(r"running · version (\d+) of \d+", version, 60)
+        version = notebook.await_number(r"running · version (\d+) of \d+", version, START)
 
 
 def says_what_the_trace_says(notebook: Notebook, how: str) -> None:
@@ -73,7 +73,7 @@ def stays_put(notebook: Notebook, says: str) -> None:
         assert notebook.cut_off() == []
         top = notebook.top_of_plot()
         assert top > 100  # Pixels: there are controls above it.
-        notebook.press("Run", 60)
+        notebook.press("Run")
         notebook.await_text(r"running · version [1-9]", 120)
         assert notebook.top_of_plot() == top
         notebook.press("Stop")
@@ -111,7 +111,7 @@ def test_a_class_can_use_the_first_notebook(first_notebook: Notebook) -> None:
     # Again in the same kernel: goes on where it stopped.
     version = int(lab.ask("print(lab.trace.version)"))
     lab.type("Updates", 50)
-    lab.press("Run", 60)
+    lab.press("Run")
     lab.await_text(rf"finished · version {version + 50} of {version + 50}", 120)
     says_what_the_trace_says(lab, "finished")
     assert lab.errors == []
@@ -122,7 +122,7 @@ def test_nothing_is_cut_off_and_nothing_jumps(first_notebook: Notebook) -> None:
     lab.run_all(300)
     lab.await_text("ready · version 0", START)
     lab.choose("Injected duration", "exponential")
-    lab.await_text(r"mean staleness N - 1 = \d+ · [\d.]+ ms per update \+ arithmetic", 30)
+    lab.await_text(r"mean staleness N - 1 = \d+ · [\d.]+ ms per update \+ arithmetic", START)
     stays_put(lab, r"stopped · version \d+ of \d+ · mean staleness [\d.]+")
 
     # The widest that it can say.
@@ -132,9 +132,9 @@ def test_nothing_is_cut_off_and_nothing_jumps(first_notebook: Notebook) -> None:
     lab.choose("Duration", "shifted exponential")
     lab.choose("Policy", "stale-synchronous")
     lab.type("bound", 10)
-    lab.press("Run", 60)
+    lab.press("Run")
     lab.await_text(r"finished · version 200 of 200 · mean staleness [\d.]+, each at most 20979", 120)
-    lab.await_text(r"≤ 20979", 30)
+    lab.await_text(r"≤ 20979", START)
     for width in (960, 1280, 1920):
         lab.size(width, 1100)
         assert lab.cut_off() == []
@@ -160,14 +160,14 @@ def test_a_schedule_is_written_corrected_and_run(first_notebook: Notebook) -> No
     lab.write("Schedule", "0r 1r 1a\n0a 2a")
     lab.press("Run")
     wrong = r"event 4 \('2a', line 2, column 4\): worker 2 has no gradient, allowed for it here is 2r"
-    lab.await_text(rf"not started\nError: {wrong}", 30)
+    lab.await_text(rf"not started\nError: {wrong}", START)
     assert lab.ask("print(lab.trainer, len(lab.runs))").split() == ["None", "0"]
     for width in (960, 1280, 1920):
         lab.size(width, 1100)
         assert lab.cut_off() == []
 
     lab.write("Schedule", "0r 1r 1a\n0a 2r 2a")
-    lab.await_text(r"mean staleness of the schedule = 0\.3333", 30)
+    lab.await_text(r"mean staleness of the schedule = 0\.3333", START)
     lab.press("Run")
     lab.await_text(r"finished · version 3 of 3 · mean staleness 0\.33\n.*\nwritten by hand · virtual time", 120)
     assert lab.await_line("this run", ">", 0) == 3
@@ -176,13 +176,13 @@ def test_a_schedule_is_written_corrected_and_run(first_notebook: Notebook) -> No
     # A run of threads, written down and run again.
     lab.press("threads")
     lab.type("Updates", 100)
-    lab.press("Run", 60)
+    lab.press("Run")
     lab.await_text(r"finished · version 100 of 100", 120)
     lab.press("written")
     lab.press("Write down")
-    lab.await_text(r"the first 40 of 100 gradients of the last run", 30)
+    lab.await_text(r"the first 40 of 100 gradients of the last run", START)
     losses = lab.ask("print(lab.trace.loss[:40].tolist())")
-    lab.press("Run", 60)
+    lab.press("Run")
     lab.await_text(r"finished · version 40 of 40", 120)
     assert lab.ask("print(lab.trace.loss.tolist())") == losses
     assert lab.errors == []
@@ -194,12 +194,12 @@ def test_a_long_replay_is_paused_and_stopped(first_notebook: Notebook) -> None:
     lab.press("simulated")
     lab.choose("Duration", "exponential")
     lab.type("Updates", 500_000)
-    lab.press("Run", 60)
+    lab.press("Run")
     lab.await_text(r"replaying ·", 120)
     lab.press("Pause")
-    lab.await_text(r"replay paused ·", 60)
+    lab.await_text(r"replay paused ·", START)
     lab.press("Resume")
-    lab.await_text(r"replaying ·", 60)
+    lab.await_text(r"replaying ·", START)
     lab.press("Stop")
     says_what_the_trace_says(lab, "stopped")
     # Its words come first, then the last frame: only then is it done.
@@ -214,7 +214,7 @@ def test_stop_is_prompt_where_the_page_is_slow(first_notebook: Notebook) -> None
     lab.choose("Injected duration", "exponential")
     lab.type("Updates", 100_000)
     lab.slow_down(4)
-    lab.press("Run", 60)
+    lab.press("Run")
     # Long enough that frames which are not waited for would pile up.
     lab.await_number(r"running · version (\d+) of \d+", 3000, 300)
     # Milliseconds. The promise is 2000, and benchmarks/latency.py measures it; what a machine that is busy with other

@@ -12,11 +12,11 @@ from asyncsgd_edu.trace import Trace
 from asyncsgd_edu.view.lab import Lab
 from asyncsgd_edu.view.virtual import VirtualRun
 
-lab, virtual, puppets, held = dashboards.lab, dashboards.virtual, dashboards.puppets, dashboards.held
+virtual, gate, held = dashboards.virtual, dashboards.gate, dashboards.held
 
 
-def test_stop_comes_before_the_arithmetic(virtual: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, start = Gate(), VirtualRun.start
+def test_stop_comes_before_the_arithmetic(virtual: Lab, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = VirtualRun.start
 
     def held(run: VirtualRun, updates: int) -> None:
         gate.hold()

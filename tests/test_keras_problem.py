@@ -16,6 +16,11 @@ X = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)
 Y = (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(np.int64)
 
 
+@pytest.fixture(autouse=True)
+def same_weights_each_time():
+    keras.utils.set_random_seed(0)
+
+
 def sequential(*parts, shape=(6,), **settings):
     return keras.Sequential([keras.Input(shape), *parts], **settings)
 

@@ -152,6 +152,7 @@ def test_no_frame_is_lost_to_messages_from_the_browser() -> None:
     finally:
         done.set()
         thread.join(60)
+    assert not thread.is_alive()
     assert sum(state.get("_py2js_update") is not None for state in sent) == len(frames)
 
 

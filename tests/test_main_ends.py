@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from trainers import workers_alive
+from leftovers import workers_alive
+from trainers import until
 
 from asyncsgd_edu import Trace
 from asyncsgd_edu.__main__ import main
@@ -52,7 +53,7 @@ def test_an_interrupt_before_the_bar_is_shown_stops_the_run_as_well(
     assert main([*SMALL, "--updates", "100000", "--durations", "constant:0.01", "--save", str(path)]) == 130
     assert Trace.load(path).header.ended.how == "stopped"
     assert f"saved in {path}" in capsys.readouterr().out
-    assert workers_alive() == []
+    until(lambda: not workers_alive())
 
 
 def test_a_run_that_could_not_be_recorded_says_so_with_status_1(

@@ -37,7 +37,7 @@ LEFTOVERS = """\
 import threading, time
 def _left():
     return sorted(t.name for t in threading.enumerate() if t.name.startswith("asyncsgd-"))
-_until = time.monotonic() + 10
+_until = time.monotonic() + {patience}
 while _left() and time.monotonic() < _until:
     time.sleep(0.1)
 print("left over:", *_left(), *_said)
@@ -52,11 +52,11 @@ def quiet_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(tmp_path / name))
 
 
-def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
+def execute(notebook: NotebookNode, folder: Path, patience: float = 60) -> NotebookNode:
     """Run a notebook between two cells of our own, and return it with its outputs."""
     notebook = nbformat.from_dict(notebook)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(LISTEN))
-    notebook.cells.append(nbformat.v4.new_code_cell(LEFTOVERS))
+    notebook.cells.append(nbformat.v4.new_code_cell(LEFTOVERS.format(patience=patience)))
     client = NotebookClient(
         notebook,
         timeout=CELL_LIMIT,
@@ -125,4 +125,4 @@ def test_this_test_sees_a_thread_that_fails_late_or_never_ends(tmp_path: Path) -
     endless = (
         "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True, name='asyncsgd-w').start()"
     )
-    assert any("asyncsgd-w" in fault for fault in faults(execute(of(endless), tmp_path)))
+    assert any("asyncsgd-w" in fault for fault in faults(execute(of(endless), tmp_path, patience=1)))

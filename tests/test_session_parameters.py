@@ -132,7 +132,7 @@ def test_a_single_variable_is_read_as_a_whole():
         while not seen or seen[-1].version < 2000:
             seen.append(bench.read())
 
-    watcher = threading.Thread(target=watch)
+    watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     for _ in range(2000):
         bench.apply()

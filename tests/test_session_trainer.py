@@ -221,13 +221,30 @@ def test_one_refused_while_the_last_update_lands_was_too_late_not_thrown_away():
     trainer = SessionTrainer(Quadratic(), workers=2, optimizer=lambda: SlowToLand(0.05))
     SlowToLand.go.clear()
     trainer.start(1)
-    until(lambda: trainer._session.run(trainer._shared._started) == 2)  # One was let in, the other refused.
-    SlowToLand.go.set()
+    try:
+        until(lambda: trainer._session.run(trainer._shared._started) == 2)  # One was let in, the other refused.
+    finally:
+        SlowToLand.go.set()
     trace = trainer.wait()
     assert (len(trace), trace.updates) == (1, 1)
     until(lambda: not workers_alive())
     assert [g.worker for g in trainer.trace.header.ended.in_flight] == [1 - trace.worker[0]]
     assert trainer.trace.audit() == []
+
+
+def test_an_update_that_lands_after_a_stop_gave_it_up_is_in_the_log_and_no_longer_in_flight():
+    trainer = SessionTrainer(Quadratic(), workers=1, optimizer=lambda: SlowToLand(0.05), durations=Constant(1e-6))
+    SlowToLand.go.clear()
+    trainer.start(5)
+    try:
+        until(lambda: trainer._session.run(trainer._shared._started) == 1)
+        trainer.stop()
+        assert [g.worker for g in trainer.trace.header.ended.in_flight] == [0]
+    finally:
+        SlowToLand.go.set()
+    until(lambda: not workers_alive())
+    trace = trainer.trace
+    assert (trace.updates, trace.header.ended.in_flight, trace.audit()) == (1, (), [])
 
 
 def test_a_run_can_be_recorded(tmp_path):

