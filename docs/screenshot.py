@@ -40,9 +40,10 @@ def main(picture: Path) -> None:
 
 
 def run(lab: Notebook, until: str) -> None:
-    """Press Run and wait until the status has said that it runs, and then `until`."""
-    lab.press("Run", 60)
-    lab.await_text(r"running · version [1-9]", 60)
+    """Press Run and wait until the status says `until`."""
+    lab.press("Reset")
+    lab.await_text("ready · version 0", 120)  # What it said of the run before has gone.
+    lab.press("Run")
     lab.await_text(until, 120)
 
 
