@@ -50,9 +50,8 @@ def test_every_law_holds_somewhere(page: list[Claim]) -> None:
     assert set(held) == set(CLAIMS)
 
 
-# A run's further seeds count on from the first, so these lie apart.
-@pytest.mark.parametrize("seed", [1, 1001, 2001])
-def test_with_any_seed_nothing_fails(seed: int) -> None:
+def test_with_another_seed_nothing_fails() -> None:
+    seed = 1001  # A run's further seeds count on from the first, so this one lies apart from the page's.
     assert [c for c in claims([law for law in CLAIMS if law not in REAL], seed) if c.verdict == "fails"] == []
 
 
