@@ -7,6 +7,10 @@ coordination. `recipe` is the loop as it was written then. `bare` is a TensorFlo
 even be stopped. `unlogged` is `AsyncTrainer` with the log taken out: its threads, its gate, its exact stop and its
 refusal of a loss that is not finite, but no versions, stamps, times or rows. `logged` is `AsyncTrainer` with
 `lock_free` access, one call a step; `logged 50` makes 50 steps in a call. They take turns.
+
+How far ahead `logged 50` is depends on the machine. It saves the way from Python into TensorFlow, which the recipe goes
+at each step, and pays for some 150 graph ops of a step that is logged. Two machines of two cores gave, for 1 to 8
+threads and with the same code, 2.0 to 2.5 and 1.2 to 1.7; `logged / unlogged` was 0.90 to 0.97 and 0.71 to 0.93.
 """
 
 import threading
